@@ -1,0 +1,57 @@
+/* eval.h - the reference: what a graph (and a tile program) means, in f64 with the language's
+ * roundings. It defines the ops, checks every pass, folds constants, and is the oracle of fkrun
+ * --check. It shares no code with the backend.
+ */
+#ifndef FK_IR_EVAL_H
+#define FK_IR_EVAL_H
+
+#include "ir/plan.h"
+
+/* One value: r for reals, i for integers and bool. `unsure`: a comparison or a rounding to an
+ * integer on the way was within 2^-16 of its threshold, so that the device may differ. */
+typedef struct EvalVal {
+    double r;
+    int64_t i;
+    bool unsure;
+} EvalVal;
+
+/* A tensor of the host: stride in elements (u4/i4: of the last dimension 1, outer ones even). */
+typedef struct EvalTensor {
+    DType type;
+    int rank;
+    int64_t extent[8], stride[8];
+    void *data;
+} EvalTensor;
+
+/* ---- scalar ops: one function a row of op.def ------------------------------------------------- */
+
+/* Operands carry their value types (reals in r, the rest in i); `type` is the node's type, `vt`
+ * the common value type of the operands. */
+EvalVal eval_op(Op op, DType type, DType vt, const EvalVal *in);
+EvalVal eval_widen(DType from, DType to, EvalVal v); /* value type to value type, exact or f32 */
+EvalVal eval_identity(Reduce r, DType type);
+float eval_rand(uint64_t seed, const int64_t idx[4]); /* Philox4x32-10, LANGUAGE.md rule 12 */
+
+/* ---- graphs ------------------------------------------------------------------------------------ */
+
+typedef struct Eval Eval;
+
+/* tensors: one per parameter, outputs too (data of outputs may be NULL). sizes: one per size.
+ * Values of inner nodes that reduce or are read more than once are memoised point by point. */
+Eval *eval_new(const Graph *g, const int64_t *sizes, const EvalTensor *tensors);
+void eval_free(Eval *e);
+/* One element of a node's value. Thread-safe. */
+EvalVal eval_at(Eval *e, int node, const int64_t *index);
+/* A whole output into out->data, rounded to its type; on `threads` threads (0: all cores). Returns
+ * the number of unsure elements. */
+int64_t eval_output(Eval *e, int param, const EvalTensor *out, int threads);
+
+/* ---- tile programs ------------------------------------------------------------------------------ */
+
+/* Runs a whole plan: every step's tile program in order, temporaries in between, into the tensors
+ * of the outputs. `split` > 1 cuts each outermost loop with carried values into so many parts and
+ * joins them by their merge, as a schedule may. */
+bool eval_plan(const Plan *p, const int64_t *sizes, const EvalTensor *tensors, int split,
+               Str *why);
+
+#endif

@@ -1,0 +1,31 @@
+/* plan.h - a fn cut into steps, each a kernel (tile program) with its schedules. */
+#ifndef FK_IR_PLAN_H
+#define FK_IR_PLAN_H
+
+#include "ir/schedule.h"
+
+typedef struct Temp {
+    int node; /* the stored value */
+    const char *name;
+    DType type;
+    int rank;
+    const Ix **dims;
+} Temp;
+
+typedef struct Step {
+    const char *name;        /* "linear_gelu.0" */
+    VEC(int) stores;         /* nodes of the graph that it stores */
+    TProg *tile;
+    VEC(Schedule *) schedules; /* best first; the last is the general one */
+} Step;
+
+typedef struct Plan {
+    Graph *graph;
+    VEC(Temp) temps;
+    VEC(Step) steps; /* in execution order */
+} Plan;
+
+/* Prints the temporaries and every step's tile program (and schedules). */
+void plan_print(Str *out, const Plan *p, bool tiles, bool schedules);
+
+#endif

@@ -1,0 +1,70 @@
+/* schedule.h - how a tile program is laid on a GPU. It changes speed only, never meaning.
+ *
+ * `move` and `mul` choose the tier (DESIGN.md, Backend). The plain/FMA tier, which is the general
+ * kernel, uses axes, threads and nothing else; the rest of the fields are for the pipelined
+ * tiers and read as absent when zero.
+ *
+ * Layout of an axis on threads: element = tile_start + vec * (lane + lanes * r) + v for lane in
+ * [0, lanes), register r in [0, regs), v in [0, vec): `vec` neighbours side by side in one thread,
+ * lanes side by side across threads, regs strided by lanes * vec. A grid axis's CTA tile is
+ * lanes * regs * vec elements. A loop axis with lanes > 1 is cut across threads, whose partial
+ * carries are merged in a fixed order after the loop; only outermost loops may have lanes.
+ * Lanes of the axes in the order of `axes` make up the thread index, first fastest; their product
+ * is `threads`.
+ *
+ * Text form: schedule_print / schedule_parse; grammar at the head of ir/schedule_text.c.
+ */
+#ifndef FK_IR_SCHEDULE_H
+#define FK_IR_SCHEDULE_H
+
+#include "ir/tile.h"
+
+typedef enum SMove { MOVE_plain, MOVE_cpasync, MOVE_tma } SMove;
+typedef enum SMul { MUL_fma, MUL_mma, MUL_wgmma } SMul;
+typedef enum SPlace { PLACE_reg, PLACE_smem, PLACE_global } SPlace;
+
+typedef struct SAxis {
+    int axis, lanes, regs, vec;
+} SAxis;
+
+typedef struct SValue { /* where a value lives between its definition and its uses */
+    int value;
+    SPlace place;
+    int buffers;
+    int swizzle; /* bytes; 0 none */
+} SValue;
+
+typedef struct SOp { /* an instruction of a loop body, by the value it defines */
+    int value;
+    int stage; /* software-pipeline skew in iterations */
+    int order; /* issue order within the body */
+    int wait, release; /* values waited for before it, buffers handed back after it; -1 none */
+} SOp;
+
+typedef struct SRole { /* a group of warps with one job */
+    const char *name;
+    int warps, regs;
+} SRole;
+
+typedef struct Schedule {
+    const char *name;
+    const char *target; /* row of target.def */
+    SMove move;
+    SMul mul;
+    int threads;
+    VEC(SAxis) axes;
+    VEC(SValue) values;
+    VEC(SOp) ops;
+    VEC(SRole) roles;
+    int cluster[3]; /* CTAs; 0 reads as 1 */
+    int raster;     /* tiles of the second grid axis walked together */
+    int split;      /* parts of the outermost loop on separate CTAs, joined by merge */
+    int halves;     /* a guard's body is issued in so many parts */
+    bool pingpong, persistent;
+} Schedule;
+
+void schedule_print(Str *out, const Schedule *s, const TProg *t);
+Schedule *schedule_parse(Arena *a, const Source *src, const TProg *t, Diags *d);
+bool schedule_verify(const Schedule *s, const TProg *t, Str *why);
+
+#endif

@@ -1,0 +1,127 @@
+/* tile.h - one kernel: a tree of sequential loops over grid indices, at element granularity.
+ *
+ * The program is executed for every point of the grid (product of the grid axes' extents); points
+ * do not see each other. Values (%0, %1, ...) are scalars; each is defined once, before its uses,
+ * in the block where it stands or an enclosing one. How points and iterations are laid on threads
+ * and how many are held at once (tiles, fragments) is the schedule's business; only an axis's
+ * `tile` is here, because a carried value's frame moves once per tile.
+ *
+ * A carried value belongs to a loop: it starts at `init` (the identity of its reduction), each
+ * `step` inside the loop (also in loops and guards below it) joins one element, and after the
+ * loop the carry's id names the result. A carry with a frame is the state of a reduction whose
+ * argument was scaled into the frame of another carry (the running max): when the frame moves from
+ * `old` to `new` the state becomes combine-homomorphic times rescale(old, new); `merge` of two
+ * partial states rescales both into the joint frame first; `finish` is the value when nothing was
+ * stepped. lag: the frame used for block b is the one known before block b, as long as the
+ * argument's bound holds.
+ *
+ * IX_AXIS(k) means axes.v[k] of the program; IX_VALUE(v) the integer value %v. Sizes are the
+ * graph's.
+ *
+ * Text form: tile_print / tile_parse; grammar at the head of ir/tile_text.c.
+ */
+#ifndef FK_IR_TILE_H
+#define FK_IR_TILE_H
+
+#include "ir/graph.h"
+
+typedef enum TKind {
+    T_CONST, /* num or inum of `type` */
+    T_INDEX, /* ix[0] as an i64 */
+    T_LOAD,  /* tensor at ix[0..rank); checked bits as in Operand: 0 outside */
+    T_OP,    /* op of args */
+    T_LOOP,  /* axis from lo to hi (exclusive; both over enclosing axes, hi <= extent, lo >= 0;
+                may be empty), with carries; body */
+    T_GUARD, /* body only where the bool arg[0] holds */
+    T_STEP,  /* carry %args[0] joins element %args[1] */
+    T_STORE  /* tensor at ix[0..rank) = arg[0] */
+} TKind;
+
+typedef struct TBlock {
+    VEC(struct TInst *) inst;
+} TBlock;
+
+/* Postfix program over the names old, new (values of the frame) and constants: derived by the
+ * online pass, e.g. exp(old - new). */
+typedef struct TFactor {
+    enum { TF_OLD, TF_NEW, TF_CONST, TF_OP } kind;
+    Op op;
+    double num;
+} TFactor;
+
+typedef struct TCarry {
+    int id; /* the value's number: inside the loop the state so far, after it the result */
+    DType type;
+    Reduce red;
+    int frame;                /* id of the carry that is its frame; -1 */
+    VEC(TFactor) rescale;     /* empty: 1 */
+    bool has_finish;
+    double finish;            /* value when no element was stepped; else the identity */
+    int lag;                  /* 0, or 1 block */
+    double bound;             /* of the argument for lag 1 */
+    const char *name;         /* for people; may be NULL */
+} TCarry;
+
+typedef struct TInst {
+    TKind kind;
+    int id; /* value number; -1 for loop, guard, step, store */
+    DType type;
+    Op op;
+    int *args;
+    int nargs;
+    const Ix **ix;
+    int nix;
+    double num;
+    int64_t inum;
+    int tensor;
+    uint32_t checked;
+    int axis;
+    const Ix *lo, *hi;
+    VEC(TCarry) carries;
+    TBlock body;
+    int node; /* graph node it computes, for the report and comments; -1 */
+} TInst;
+
+typedef struct TAxis {
+    const char *name;
+    const Ix *extent;
+    bool grid;
+    int tile; /* elements between frame moves of loops over it; 1 unless a pass says otherwise */
+} TAxis;
+
+typedef enum TMem { TM_IN, TM_OUT, TM_TEMP } TMem;
+
+/* A tensor in memory. in/out: strides come with the launch; temp: dense, row-major, in workspace. */
+typedef struct TTensor {
+    TMem mem;
+    const char *name;
+    DType type;
+    int rank;
+    const Ix **dims;
+    int id; /* index among the graph's params (in, out) or the plan's temps */
+} TTensor;
+
+typedef struct TProg {
+    Arena *arena;
+    IxPool *ix;
+    const char *name;
+    const char *const *sizes; /* names; nsizes */
+    int nsizes;
+    VEC(TAxis) axes; /* grid axes first, outermost first */
+    int ngrid;
+    VEC(TTensor) tensors;
+    TBlock body;
+    int nvalues;
+} TProg;
+
+TProg *tile_new(Arena *a, IxPool *ix, const char *name);
+TInst *tile_inst(TProg *t, TBlock *b, TKind kind, DType type, int nargs, int nix);
+
+void tile_print(Str *out, const TProg *t);
+TProg *tile_parse(Arena *a, const Source *src, Diags *d);
+bool tile_verify(const TProg *t, Str *why);
+
+/* Walks instructions in order, parents before their bodies. */
+void tile_walk(const TBlock *b, void (*visit)(void *ctx, TInst *i, int depth), void *ctx);
+
+#endif
