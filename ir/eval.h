@@ -23,7 +23,8 @@ typedef struct EvalTensor {
     void *data;
 } EvalTensor;
 
-/* ---- scalar ops: one function a row of op.def ------------------------------------------------- */
+/* ---- scalar ops: one function a row of op.def -------------------------------------------------
+ */
 
 /* Operands carry their value types (reals in r, the rest in i); `type` is the node's type, `vt`
  * the common value type of the operands. */
@@ -32,7 +33,8 @@ EvalVal eval_widen(DType from, DType to, EvalVal v); /* value type to value type
 EvalVal eval_identity(Reduce r, DType type);
 float eval_rand(uint64_t seed, const int64_t idx[4]); /* Philox4x32-10, LANGUAGE.md rule 12 */
 
-/* ---- graphs ------------------------------------------------------------------------------------ */
+/* ---- graphs ------------------------------------------------------------------------------------
+ */
 
 typedef struct Eval Eval;
 
@@ -46,12 +48,12 @@ EvalVal eval_at(Eval *e, int node, const int64_t *index);
  * the number of unsure elements. */
 int64_t eval_output(Eval *e, int param, const EvalTensor *out, int threads);
 
-/* ---- tile programs ------------------------------------------------------------------------------ */
+/* ---- tile programs ------------------------------------------------------------------------------
+ */
 
 /* Runs a whole plan: every step's tile program in order, temporaries in between, into the tensors
  * of the outputs. `split` > 1 cuts each outermost loop with carried values into so many parts and
  * joins them by their merge, as a schedule may. */
-bool eval_plan(const Plan *p, const int64_t *sizes, const EvalTensor *tensors, int split,
-               Str *why);
+bool eval_plan(const Plan *p, const int64_t *sizes, const EvalTensor *tensors, int split, Str *why);
 
 #endif

@@ -28,24 +28,24 @@
 #include "ir/op.h"
 
 typedef enum NodeKind {
-    N_INPUT,  /* parameter `param` of the fn; axes are its dimensions */
-    N_CONST,  /* a number; rank 0. f32: num; i32, i64, bool: inum */
-    N_INDEX,  /* integer value of `ix` over the node's axes; i64 */
-    N_OP,     /* pointwise `op` of in[0..arity) */
-    N_REDUCE  /* `red` over the axes rank..naxes-1 of in[0], or of the product of in[0..n) for
-                 contract; if `where`, the last operand is a bool: elements where it is false are
-                 not in the domain, and nothing of them is evaluated */
+    N_INPUT, /* parameter `param` of the fn; axes are its dimensions */
+    N_CONST, /* a number; rank 0. f32: num; i32, i64, bool: inum */
+    N_INDEX, /* integer value of `ix` over the node's axes; i64 */
+    N_OP,    /* pointwise `op` of in[0..arity) */
+    N_REDUCE /* `red` over the axes rank..naxes-1 of in[0], or of the product of in[0..n) for
+                contract; if `where`, the last operand is a bool: elements where it is false are
+                not in the domain, and nothing of them is evaluated */
 } NodeKind;
 
 typedef struct Axis {
-    const char *name;  /* for people; never significant */
-    const Ix *extent;  /* of sizes only */
+    const char *name; /* for people; never significant */
+    const Ix *extent; /* of sizes only */
 } Axis;
 
 typedef struct Operand {
     int node;
-    const Ix **map;    /* one per value axis of `node` */
-    uint32_t checked;  /* bit d: position d may fall outside; then the operand is 0 */
+    const Ix **map;   /* one per value axis of `node` */
+    uint32_t checked; /* bit d: position d may fall outside; then the operand is 0 */
 } Operand;
 
 typedef struct Node {
@@ -66,9 +66,9 @@ typedef struct Node {
     const char *name; /* of the statement that defines it; NULL for inner values */
     Span span;
     /* What `group` decides: */
-    bool store;       /* kept in memory: an output or a temporary */
-    int step;         /* the step that stores it; -1 */
-    char roles[16];   /* contract: per axis 'b' batch, 'm', 'n' (left/right free), 'k'; else "" */
+    bool store;     /* kept in memory: an output or a temporary */
+    int step;       /* the step that stores it; -1 */
+    char roles[16]; /* contract: per axis 'b' batch, 'm', 'n' (left/right free), 'k'; else "" */
 } Node;
 
 typedef struct Param {
@@ -108,7 +108,7 @@ typedef struct Expect {
     const char *metric; /* kernels spills hbm workspace */
     const char *cmp;    /* == <= < */
     double number;
-    bool io;            /* times the bytes of all parameters */
+    bool io; /* times the bytes of all parameters */
     Span span;
 } Expect;
 

@@ -22,24 +22,24 @@ typedef struct RangeUse {
 } RangeUse;
 
 typedef struct Range {
-    const Ix *extent;   /* NULL: undecided */
-    int from, clash;    /* uses that decided / disagree; -1 */
+    const Ix *extent; /* NULL: undecided */
+    int from, clash;  /* uses that decided / disagree; -1 */
 } Range;
 Range infer_range(IxPool *p, const RangeUse *uses, int n);
 
 /* Rule 2, is a read inside [0, dim)? Axes are positional; guards[] are facts e >= 0 that hold where
  * the read happens. */
 typedef enum Bound {
-    BOUND_PROVED,   /* inside for all sizes >= 1 (under the guards, if `guarded`) */
-    BOUND_DATA,     /* depends on tensor values: the load checks, outside gives 0 */
-    BOUND_LAUNCH,   /* inside iff lo >= 0 and hi <= dim - 1: conditions on sizes, for a Check */
-    BOUND_NEVER     /* outside for all sizes >= 1: an error */
+    BOUND_PROVED, /* inside for all sizes >= 1 (under the guards, if `guarded`) */
+    BOUND_DATA,   /* depends on tensor values: the load checks, outside gives 0 */
+    BOUND_LAUNCH, /* inside iff lo >= 0 and hi <= dim - 1: conditions on sizes, for a Check */
+    BOUND_NEVER   /* outside for all sizes >= 1: an error */
 } Bound;
 
 typedef struct BoundResult {
     Bound bound;
-    bool guarded;        /* not proved without the guards: the operand must be `checked` */
-    const Ix *lo, *hi;   /* least and greatest index, of sizes (LAUNCH, NEVER) */
+    bool guarded;      /* not proved without the guards: the operand must be `checked` */
+    const Ix *lo, *hi; /* least and greatest index, of sizes (LAUNCH, NEVER) */
 } BoundResult;
 BoundResult infer_bound(IxPool *p, const Ix *index, const Ix *dim, const Ix *const *extents,
                         int nax, const Ix *const *guards, int nguards);

@@ -29,9 +29,9 @@ struct Ix {
     int n; /* number of args */
     int64_t num;
     const Ix *const *arg;
-    int id;          /* order of creation in the pool: a stable sort key */
-    bool has_axis;   /* an IX_AXIS inside (also below IX_VALUE) */
-    bool has_value;  /* an IX_VALUE inside: depends on data */
+    int id;         /* order of creation in the pool: a stable sort key */
+    bool has_axis;  /* an IX_AXIS inside (also below IX_VALUE) */
+    bool has_value; /* an IX_VALUE inside: depends on data */
 };
 
 typedef struct IxPool {

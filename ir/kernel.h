@@ -40,10 +40,10 @@ typedef struct Kernel {
     VEC(Cubin) cubins;
     KStats stats;
     VEC(KParam) params;
-    const Ix *tiles;  /* CTA tiles of work; the kernel strides over them */
-    const Ix *grid;   /* CTAs in x (at most 2^31 - 1); y and z are 1 */
-    int block;        /* threads */
-    const Ix *smem;   /* dynamic shared bytes; NULL: 0 */
+    const Ix *tiles; /* CTA tiles of work; the kernel strides over them */
+    const Ix *grid;  /* CTAs in x (at most 2^31 - 1); y and z are 1 */
+    int block;       /* threads */
+    const Ix *smem;  /* dynamic shared bytes; NULL: 0 */
 } Kernel;
 
 #endif

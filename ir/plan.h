@@ -13,8 +13,8 @@ typedef struct Temp {
 } Temp;
 
 typedef struct Step {
-    const char *name;        /* "linear_gelu.0" */
-    VEC(int) stores;         /* nodes of the graph that it stores */
+    const char *name; /* "linear_gelu.0" */
+    VEC(int) stores;  /* nodes of the graph that it stores */
     TProg *tile;
     VEC(Schedule *) schedules; /* best first; the last is the general one */
 } Step;

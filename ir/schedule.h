@@ -36,8 +36,8 @@ typedef struct SValue { /* where a value lives between its definition and its us
 
 typedef struct SOp { /* an instruction of a loop body, by the value it defines */
     int value;
-    int stage; /* software-pipeline skew in iterations */
-    int order; /* issue order within the body */
+    int stage;         /* software-pipeline skew in iterations */
+    int order;         /* issue order within the body */
     int wait, release; /* values waited for before it, buffers handed back after it; -1 none */
 } SOp;
 

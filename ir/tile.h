@@ -53,13 +53,13 @@ typedef struct TCarry {
     int id; /* the value's number: inside the loop the state so far, after it the result */
     DType type;
     Reduce red;
-    int frame;                /* id of the carry that is its frame; -1 */
-    VEC(TFactor) rescale;     /* empty: 1 */
+    int frame;            /* id of the carry that is its frame; -1 */
+    VEC(TFactor) rescale; /* empty: 1 */
     bool has_finish;
-    double finish;            /* value when no element was stepped; else the identity */
-    int lag;                  /* 0, or 1 block */
-    double bound;             /* of the argument for lag 1 */
-    const char *name;         /* for people; may be NULL */
+    double finish;    /* value when no element was stepped; else the identity */
+    int lag;          /* 0, or 1 block */
+    double bound;     /* of the argument for lag 1 */
+    const char *name; /* for people; may be NULL */
 } TCarry;
 
 typedef struct TInst {
@@ -91,7 +91,8 @@ typedef struct TAxis {
 
 typedef enum TMem { TM_IN, TM_OUT, TM_TEMP } TMem;
 
-/* A tensor in memory. in/out: strides come with the launch; temp: dense, row-major, in workspace. */
+/* A tensor in memory. in/out: strides come with the launch; temp: dense, row-major, in workspace.
+ */
 typedef struct TTensor {
     TMem mem;
     const char *name;

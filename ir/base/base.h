@@ -47,7 +47,8 @@ void arena_free(Arena *a); /* everything at once; the Arena is ready again */
 #define ARENA_NEW(a, T)      ((T *)arena_alloc(a, sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc(a, sizeof(T) * (size_t)(n)))
 
-/* ---- vector: VEC(int) v = {0}; vec_push(&arena, &v, 3); v.v[i], v.n --------------------------- */
+/* ---- vector: VEC(int) v = {0}; vec_push(&arena, &v, 3); v.v[i], v.n ---------------------------
+ */
 
 #define VEC(T)                                                                                     \
     struct {                                                                                       \
@@ -62,7 +63,8 @@ void *vec_grow(Arena *a, void *v, int n, int *cap, size_t elem);
         (vec)->v[(vec)->n++] = (x);                                                                \
     } while (0)
 
-/* ---- string builder: malloc'd, grows; str_free when done -------------------------------------- */
+/* ---- string builder: malloc'd, grows; str_free when done --------------------------------------
+ */
 
 typedef struct Str {
     char *s; /* always NUL-terminated once anything was added; NULL before */
@@ -81,7 +83,8 @@ void str_free(Str *s);
  * "nan". */
 void str_real(Str *s, double v);
 
-/* ---- map: byte-string key to intptr_t, insertion only, in an arena ----------------------------- */
+/* ---- map: byte-string key to intptr_t, insertion only, in an arena -----------------------------
+ */
 
 typedef struct Map {
     Arena *arena;
@@ -89,13 +92,14 @@ typedef struct Map {
     size_t cap, n;
 } Map;
 
-intptr_t *map_put(Map *m, const void *key, size_t n); /* finds or inserts (0) */
+intptr_t *map_put(Map *m, const void *key, size_t n);       /* finds or inserts (0) */
 intptr_t *map_get(const Map *m, const void *key, size_t n); /* NULL when absent */
 intptr_t *map_puts(Map *m, const char *key);
 intptr_t *map_gets(const Map *m, const char *key);
 uint64_t hash_bytes(uint64_t seed, const void *p, size_t n);
 
-/* ---- source text and diagnostics --------------------------------------------------------------- */
+/* ---- source text and diagnostics ---------------------------------------------------------------
+ */
 
 /* One file. `text` has `len` bytes and a NUL behind them. */
 typedef struct Source {

@@ -21,8 +21,10 @@ void source_place(Span sp, int *line, int *col) {
     int lo = 0, hi = sp.src->nlines - 1;
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
-        if (sp.src->line[mid] <= sp.off) lo = mid;
-        else hi = mid - 1;
+        if (sp.src->line[mid] <= sp.off)
+            lo = mid;
+        else
+            hi = mid - 1;
     }
     *line = lo + 1;
     *col = (int)(sp.off - sp.src->line[lo]) + 1;
