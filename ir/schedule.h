@@ -10,7 +10,9 @@
  * lanes * regs * vec elements. A loop axis with lanes > 1 is cut across threads, whose partial
  * carries are merged in a fixed order after the loop; only outermost loops may have lanes.
  * Lanes of the axes in the order of `axes` make up the thread index, first fastest; their product
- * is `threads`.
+ * is `threads`. An entry with `shared` is laid on the lanes of the entry before it and adds no
+ * factor (same lanes; both are loop axes, of loops that are never open together): a row's
+ * statistics and the loop that applies them use the same threads.
  *
  * Text form: schedule_print / schedule_parse; grammar at the head of ir/schedule_text.c.
  */
@@ -25,6 +27,7 @@ typedef enum SPlace { PLACE_reg, PLACE_smem, PLACE_global } SPlace;
 
 typedef struct SAxis {
     int axis, lanes, regs, vec;
+    bool shared; /* on the lanes of the entry before it */
 } SAxis;
 
 typedef struct SValue { /* where a value lives between its definition and its uses */
