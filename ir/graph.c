@@ -42,8 +42,7 @@ void graph_map(Graph *g, Operand *o, int node) {
     o->checked = 0;
 }
 
-/* ---- sweep -------------------------------------------------------------------------------------
- */
+/* ---- sweep -------------------------------------------------------------------------------- */
 
 /* Nodes in post order of a depth-first walk that starts from the nodes in their old order, so that
  * a graph that is already in order keeps it. The walk has a stack of its own: a chain of nodes may
@@ -161,8 +160,7 @@ void graph_sweep(Graph *g) {
     arena_free(&s.scratch);
 }
 
-/* ---- clone -------------------------------------------------------------------------------------
- */
+/* ---- clone -------------------------------------------------------------------------------- */
 
 static const Ix *ix_in(Graph *c, const Ix *x) {
     return x ? ix_copy(c->ix, x) : NULL;
@@ -231,19 +229,23 @@ Graph *graph_clone(const Graph *g, Arena *a) {
     return c;
 }
 
-/* ---- names and counts --------------------------------------------------------------------------
- */
+/* ---- names and counts --------------------------------------------------------------------- */
 
+/* Sizes keep their names; inputs that are plain words name their node; axes give way to both. */
 IxNames graph_names(const Graph *g, const Node *n) {
     Arena *a = g->arena;
     int taken = 0;
     const char **names = ARENA_ARRAY(a, const char *, g->sizes.n + g->params.n);
+    const char **value = ARENA_ARRAY(a, const char *, g->nodes.n);
     for (int i = 0; i < g->sizes.n; i++) names[taken++] = g->sizes.v[i].name;
-    for (int i = 0; i < g->params.n; i++)
-        if (!g->params.v[i].out) names[taken++] = g->params.v[i].name;
+    for (int i = 0; i < g->params.n; i++) {
+        const Param *p = &g->params.v[i];
+        if (p->out || p->node < 0 || p->node >= g->nodes.n || !text_is_word(p->name)) continue;
+        names[taken++] = value[p->node] = p->name;
+    }
     const char **axes = ARENA_ARRAY(a, const char *, n->naxes);
     for (int i = 0; i < n->naxes; i++) axes[i] = n->axes[i].name;
-    return (IxNames){.size = names, .axis = text_unique(a, axes, n->naxes, names, taken)};
+    return (IxNames){names, text_unique(a, axes, n->naxes, names, taken), value};
 }
 
 static const Ix *product(IxPool *p, const Axis *axes, int n) {

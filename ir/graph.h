@@ -12,8 +12,8 @@
  * inside, or a launch check of the graph says so.
  *
  * Nodes are stored in topological order (operands and gathers before readers) and only primitives
- * exist: defs were expanded. Passes rebuild graphs rather than edit them in place where more than
- * an attribute changes (graph_rebuild helps).
+ * exist: defs were expanded. Passes append nodes, redirect operands, and end with
+ * graph_sweep, which restores order and drops what nobody reads.
  *
  * Types. `type` is what the value was rounded to: a cast node has any dtype; arithmetic nodes
  * have a value type (f32, i32, i64, bool). An operand of a storage type is widened exactly when it

@@ -7,8 +7,7 @@
 
 enum { NEST_MAX = 200 }; /* parentheses deeper than this are an error, not a crash */
 
-/* ---- tokens -----------------------------------------------------------------------------------
- */
+/* ---- tokens ------------------------------------------------------------------------------- */
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -190,8 +189,7 @@ void text_open(Text *t, Arena *a, const Source *src, Diags *d) {
     text_skip_lines(t);
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------------------------ */
 
 bool text_is(const Text *t, const char *what) {
     return (t->tok.kind == TOK_NAME || t->tok.kind == TOK_PUNCT) && !strcmp(t->tok.text, what);
@@ -284,8 +282,7 @@ void text_end_line(Text *t) {
         text_error(t, "expected the end of the line, found %s", found(t));
 }
 
-/* ---- index expressions --------------------------------------------------------------------------
- */
+/* ---- index expressions -------------------------------------------------------------------- */
 
 static int lookup(const char *const *names, int n, const char *name) {
     for (int i = 0; i < n; i++)
@@ -325,7 +322,7 @@ static const Ix *read_named(Text *t, const TextScope *s) {
     k = indexed ? -1 : lookup(s->size, s->nsizes, name.text);
     if (k >= 0) return ix_size(s->ix, k);
     const intptr_t *v = s->value ? map_gets(s->value, name.text) : NULL;
-    if (v) return read_value(t, s, (int)*v);
+    if (v && *v < s->nvalues) return read_value(t, s, (int)*v);
     t->tok.span = name.span;
     text_error(t, "'%s' is no axis, size or value here", name.text);
     return ix_const(s->ix, 0);
@@ -389,8 +386,7 @@ const Ix *text_ix(Text *t, const TextScope *s) {
     return x;
 }
 
-/* ---- printing
- * ------------------------------------------------------------------------------------ */
+/* ---- printing ----------------------------------------------------------------------------- */
 
 bool text_is_word(const char *name) {
     if (!name || !is_letter(name[0])) return false;
