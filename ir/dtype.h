@@ -26,9 +26,9 @@ DType dtype_named(const char *name, size_t n); /* DT_none when it is no type */
 double dtype_round(DType t, double v);
 /* A real to an integer type: to nearest even, saturating, NaN gives 0. */
 int64_t dtype_to_int(DType t, double v);
-/* An integer to an integer type: saturating (a cast); wrap32: two's complement (arithmetic). */
+/* An integer to an integer type, saturating: a cast. (Arithmetic wraps; see eval_ops.c.) */
 int64_t dtype_clamp(DType t, int64_t v);
-int64_t dtype_lowest(DType t), dtype_highest(DType t); /* integers */
+int64_t dtype_lowest(DType t), dtype_highest(DType t); /* integers, bool */
 
 /* Bytes of memory to value and back, for evaluators and tools. `i` is an element index (u4/i4:
  * within a row that starts on a byte). Reals through the double, integers and bool through the
