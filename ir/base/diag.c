@@ -69,6 +69,18 @@ void diag_note(Diags *d, Span sp, const char *fmt, ...) {
     va_end(ap);
 }
 
+/* Bytes of the printable character at s (a tab is one); 0 when there is none. */
+static size_t utf8_len(const char *s, size_t n) {
+    unsigned char c = (unsigned char)s[0];
+    if (c < 0x80) return c >= 32 || c == '\t';
+    size_t len = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+    if (c < 0xC2 || c > 0xF4 || n < len) return 0;
+    if (c == 0xC2 && (unsigned char)s[1] < 0xA0) return 0; /* C1 controls */
+    for (size_t i = 1; i < len; i++)
+        if (((unsigned char)s[i] & 0xC0) != 0x80) return 0;
+    return len;
+}
+
 /* The source line with its caret line. A tab stays a tab in both, so that they line up; bytes
  * that a terminal might obey are shown as '?'. Very long lines are cut around the caret. */
 static void print_excerpt(Str *out, Span sp, int line, int col, const char *on, const char *off) {
@@ -81,9 +93,13 @@ static void print_excerpt(Str *out, Span sp, int line, int col, const char *on, 
         from = caret > start + 60 ? caret - 60 : start;
         to = from + 160 < end ? from + 160 : end;
     }
-    for (size_t i = from; i < to; i++) {
-        unsigned char c = (unsigned char)src->text[i];
-        str_addc(out, c == '\t' || (c >= 32 && c != 127) ? (char)c : '?');
+    for (size_t i = from, n; i < to; i += n) {
+        n = utf8_len(src->text + i, to - i);
+        if (n && src->text[i] != 127)
+            str_addn(out, src->text + i, n);
+        else
+            str_addc(out, '?');
+        n += !n;
     }
     str_add(out, "\n");
     for (size_t i = from; i < caret && i < to; i++)
