@@ -8,11 +8,12 @@
 #include "ir/plan.h"
 
 /* One value: r for reals, i for integers and bool. `unsure`: a comparison or a rounding to an
- * integer on the way was within 2^-16 of its threshold, so that the device may differ. */
+ * integer on the way was within 2^-16 of its threshold, so that the device may differ. `exact`:
+ * every device holds this very value (ir/eval_ops.c says when), so that comparing it is sure. */
 typedef struct EvalVal {
     double r;
     int64_t i;
-    bool unsure;
+    bool unsure, exact;
 } EvalVal;
 
 /* A tensor of the host: stride in elements (u4/i4: of the last dimension 1, outer ones even). */
@@ -26,12 +27,19 @@ typedef struct EvalTensor {
 /* ---- scalar ops: one function a row of op.def -------------------------------------------------
  */
 
-/* Operands carry their value types (reals in r, the rest in i); `type` is the node's type, `vt`
- * the common value type of the operands. */
+/* Operands carry their value types (reals in r, the rest in i), widened to op_operand's; `type` is
+ * the node's type, `vt` the value type of the operands (select: of the arms). */
 EvalVal eval_op(Op op, DType type, DType vt, const EvalVal *in);
-EvalVal eval_widen(DType from, DType to, EvalVal v); /* value type to value type, exact or f32 */
+EvalVal eval_widen(DType from, DType to, EvalVal v); /* exact, or an integer to f32 */
 EvalVal eval_identity(Reduce r, DType type);
-float eval_rand(uint64_t seed, const int64_t idx[4]); /* Philox4x32-10, LANGUAGE.md rule 12 */
+EvalVal eval_const(DType type, double num, int64_t inum); /* a real is rounded to its type */
+EvalVal eval_load(DType type, const void *base, int64_t index);
+
+/* LANGUAGE.md rule 12. idx[3] is the last index of the call; missing ones are 0 in front of the
+ * others. Each is taken mod 2^32 first: counter (idx[3]/4, idx[2], idx[1], idx[0]), word
+ * idx[3] % 4. */
+float eval_random(uint64_t seed, const int64_t idx[4]);
+void eval_philox(uint32_t ctr[4], uint32_t key0, uint32_t key1); /* Philox4x32-10, in place */
 
 /* ---- graphs ------------------------------------------------------------------------------------
  */
