@@ -1,0 +1,99 @@
+/* compiler_int.h - one compilation: what pipeline.c makes, and pack.c and report.c read. */
+#ifndef FK_COMPILER_INT_H
+#define FK_COMPILER_INT_H
+
+#include "compiler/fkc.h"
+#include "ir/ir.h"
+#include "runtime/fkm.h"
+
+/* One way to run a step: a schedule, and what the backend and ptxas made of it. */
+typedef struct Variant {
+    const Schedule *schedule;
+    Kernel kernel;
+    bool general; /* the last of its step: no guard, least architecture, a cubin per --arch */
+    const char *dropped; /* why it is not in the module; NULL: it is */
+} Variant;
+typedef VEC(Variant) Variants;
+
+typedef struct BuiltFn {
+    const Plan *plan;
+    const char *source; /* the graph before any pass, as text: what the program means */
+    Variants *variants; /* one list per step of the plan, in order of preference */
+} BuiltFn;
+
+typedef struct LeftOut {
+    const char *name, *reason;
+} LeftOut;
+
+typedef struct Job {
+    Arena *arena;
+    const fkc_options *opt;
+    Diags *diags;
+    const char *path;
+    VEC(const Target *) archs;
+    int ptx_version;   /* 0: the lowest */
+    const char *ptxas; /* NULL: there is none, or none is wanted */
+    VEC(BuiltFn) fns;
+    VEC(LeftOut) left_out;
+    Str text[FKC_OUTPUTS];
+    bool bad_option, outside; /* what kind of failure the errors in diags are */
+} Job;
+
+bool job_wants(const Job *j, fkc_output what);
+void job_log(const Job *j, const char *fmt, ...) FK_PRINTF(2, 3);
+IxNames size_names(Arena *a, const Graph *g); /* to print expressions of sizes */
+
+/* ---- pipeline.c: the whole compiler on one screen ----------------------------------------------
+ */
+
+void pipeline_run(Job *j, const char *text, size_t size);
+
+/* ---- lower.c: a plan's steps to kernels --------------------------------------------------------
+ */
+
+/* False when diags has an error. */
+bool lower_fn(Job *j, BuiltFn *fn);
+
+/* The comment over a kernel's PTX: all that a host needs to launch it. */
+void lower_heading(Str *out, const BuiltFn *fn, int step, const Variant *v);
+
+/* ---- pack.c ------------------------------------------------------------------------------------
+ */
+
+/* A module of the fns; everything in it lives in the arena. */
+FkmModule *pack_module(Arena *a, const Job *j);
+
+/* An expression of sizes as postfix code. Where IX_VALUE occurs it is the extent of dimension `dim`
+ * of parameter `param` (a Solve's number); elsewhere pass -1. */
+FkmExpr pack_ix(Arena *a, const Ix *x, int param, int dim);
+
+/* ---- report.c ----------------------------------------------------------------------------------
+ */
+
+void report_fn(Str *out, const Job *j, const BuiltFn *fn);
+void report_left_out(Str *out, const Job *j);
+
+/* ---- expect.c ----------------------------------------------------------------------------------
+ */
+
+/* Predicted bytes of device memory that a launch moves (and one of its steps), of all parameters
+ * once, and of temporaries. */
+const Ix *expect_hbm(const Plan *p);
+const Ix *expect_step_hbm(const Plan *p, int step);
+const Ix *expect_io(const Plan *p);
+const Ix *expect_workspace(const Plan *p);
+
+/* Bytes of a dense row-major tensor; of 4-bit types each row starts on a byte. */
+const Ix *expect_bytes(IxPool *p, DType type, int rank, const Ix *const *dims);
+
+typedef struct ExpectVerdict {
+    int verdict; /* 1 met, -1 failed, 0 cannot be checked */
+    const char *clause, *found;
+} ExpectVerdict;
+ExpectVerdict expect_verdict(Arena *a, const BuiltFn *fn, const Expect *e);
+
+/* Failed clauses are errors (warnings under --no-expect); those that cannot be checked, warnings.
+ */
+void expect_check(Job *j, const BuiltFn *fn);
+
+#endif

@@ -1,0 +1,168 @@
+/* pipeline.c - the whole compiler on one screen: source -> graphs -> passes -> plan -> kernels,
+ * with the dumps, stops, times and (in the hard build) checks that hang on it.
+ */
+#include "compiler/compiler_int.h"
+
+#include "frontend/frontend.h"
+#include "passes/passes.h"
+
+#include <string.h>
+#include <time.h>
+
+/* ---- what happens between stages ---------------------------------------------------------------
+ */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Prints what the stage that began at *start took, and starts the next. */
+static void timed(const Job *j, const char *stage, const char *of, double *start) {
+    double end = now();
+    if (j->opt->time_passes) job_log(j, "%8.2f ms  %-9s %s\n", end - *start, stage, of);
+    *start = now();
+}
+
+#ifdef FKC_HARD
+/* Every pass leaves a graph that is sound and whose text is the whole of it. */
+static void hard_check(Job *j, const Graph *g, const char *pass) {
+    Str why = {0}, first = {0}, second = {0};
+    Diags d = {.arena = j->arena};
+    if (!graph_verify(g, &why)) FK_BUG("after %s, %s: %s", pass, g->name, str_get(&why));
+    graph_print(&first, g);
+    const Source *src = source_new(j->arena, "(round trip)", str_get(&first), first.n);
+    const Graph *again = graph_parse(j->arena, src, &d);
+    if (!again) FK_BUG("after %s, its own text is refused: %s", pass, d.list.v[0].text);
+    graph_print(&second, again);
+    if (strcmp(str_get(&first), str_get(&second)))
+        FK_BUG("after %s, the text of %s does not read back:\n%s\n%s", pass, g->name,
+               str_get(&first), str_get(&second));
+    str_free(&why), str_free(&first), str_free(&second);
+}
+#else
+static void hard_check(Job *j, const Graph *g, const char *pass) {
+    (void)j, (void)g, (void)pass;
+}
+#endif
+
+static void dump(const Job *j, const Graph *g, const char *pass, bool changed) {
+    const char *want = j->opt->dump_after;
+    if (!want || (strcmp(want, "all") && strcmp(want, pass))) return;
+    Str s = {0};
+    str_printf(&s, "# after %s%s\n", pass, changed ? "" : " (unchanged)");
+    if (changed || strcmp(want, "all")) graph_print(&s, g);
+    job_log(j, "%s", str_get(&s));
+    str_free(&s);
+}
+
+static void run_pass(Job *j, PassCtx *cx, const Pass *p, Graph *g) {
+    double start = now();
+    bool changed = p->run(cx, g);
+    timed(j, p->name, g->name, &start);
+    hard_check(j, g, p->name);
+    dump(j, g, p->name, changed);
+}
+
+/* The passes of pass.def in order; false when --stop-after ended it. */
+static bool run_passes(Job *j, PassCtx *cx, Graph *g) {
+    hard_check(j, g, "frontend");
+    for (int i = 0; pass_at(i); i++) {
+        const Pass *p = pass_at(i);
+        bool skip = (p->flags & PASS_ALG && cx->strict) || (p->flags & PASS_FUSE && !cx->fuse);
+        if (!skip) run_pass(j, cx, p, g);
+        if (j->opt->stop_after && !strcmp(j->opt->stop_after, p->name)) return false;
+    }
+    return true;
+}
+
+static PassCtx pass_context(const Job *j) {
+    return (PassCtx){.arena = j->arena,
+                     .target = j->archs.v[0],
+                     .diags = j->diags,
+                     .strict = j->opt->strict,
+                     .fuse = !j->opt->no_fuse,
+                     .invariant = j->opt->invariant};
+}
+
+/* ---- the stages --------------------------------------------------------------------------------
+ */
+
+static const char *print_graph(Job *j, const Graph *g) {
+    Str s = {0};
+    graph_print(&s, g);
+    const char *text = arena_strdup(j->arena, str_get(&s));
+    str_free(&s);
+    return text;
+}
+
+static void emit_texts(Job *j, const BuiltFn *fn) {
+    if (job_wants(j, FKC_GRAPH)) graph_print(&j->text[FKC_GRAPH], fn->plan->graph);
+    if (job_wants(j, FKC_TILE)) plan_print(&j->text[FKC_TILE], fn->plan, true, false);
+    if (job_wants(j, FKC_SCHEDULE)) plan_print(&j->text[FKC_SCHEDULE], fn->plan, true, true);
+}
+
+static void emit_ptx(Job *j, const BuiltFn *fn) {
+    for (int s = 0; s < fn->plan->steps.n; s++) {
+        for (int i = 0; i < fn->variants[s].n; i++) {
+            const Variant *v = &fn->variants[s].v[i];
+            if (v->dropped) continue;
+            lower_heading(&j->text[FKC_PTX], fn, s, v);
+            str_add(&j->text[FKC_PTX], v->kernel.ptx);
+        }
+    }
+}
+
+/* One fn, all the way down. */
+static void compile_fn(Job *j, Graph *g) {
+    PassCtx cx = pass_context(j);
+    BuiltFn fn = {.source = print_graph(j, g)};
+    double start;
+    if (!run_passes(j, &cx, g)) {
+        graph_print(&j->text[FKC_GRAPH], g);
+        return;
+    }
+    start = now();
+    Plan *plan = pass_tile(&cx, g);
+    timed(j, "tile", g->name, &start);
+    if (j->diags->errors) return;
+    pass_schedule(&cx, plan);
+    timed(j, "schedule", g->name, &start);
+    fn.plan = plan;
+    emit_texts(j, &fn);
+    unsigned lowered =
+        1u << FKC_LLVM | 1u << FKC_PTX | 1u << FKC_CUBIN | 1u << FKC_REPORT | 1u << FKC_MODULE;
+    if (!(j->opt->outputs & lowered) || !lower_fn(j, &fn)) return;
+    timed(j, "lower", g->name, &start);
+    if (job_wants(j, FKC_PTX)) emit_ptx(j, &fn);
+    expect_check(j, &fn);
+    if (job_wants(j, FKC_REPORT)) report_fn(&j->text[FKC_REPORT], j, &fn);
+    vec_push(j->arena, &j->fns, fn);
+}
+
+/* A graph given as text, through chosen passes: the tests of passes, and bug reports. */
+static void run_on_graph(Job *j, const char *text, size_t size) {
+    PassCtx cx = pass_context(j);
+    Str why = {0};
+    Graph *g = graph_parse(j->arena, source_new(j->arena, j->path, text, size), j->diags);
+    if (!g) return;
+    if (!graph_verify(g, &why))
+        diag_error(j->diags, (Span){0}, "graph", "%s: %s", j->path, str_get(&why));
+    str_free(&why);
+    for (int i = 0; i < j->opt->n_run_pass && !j->diags->errors; i++)
+        run_pass(j, &cx, pass_named(j->opt->run_pass[i]), g);
+    if (!j->diags->errors) graph_print(&j->text[FKC_GRAPH], g);
+}
+
+void pipeline_run(Job *j, const char *text, size_t size) {
+    if (j->opt->n_run_pass) {
+        run_on_graph(j, text, size);
+        return;
+    }
+    double start = now();
+    Ast *ast = frontend_parse(j->arena, j->diags, &frontend_disk, j->path, text, size);
+    timed(j, "parse", j->path, &start);
+    if (j->diags->errors) return;
+    if (job_wants(j, FKC_AST)) frontend_print(ast, &j->text[FKC_AST]);
+}

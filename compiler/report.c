@@ -1,0 +1,199 @@
+/* report.c - what was decided and what it will cost, for people: steps and their kernels, where
+ * each value lives, every join and cut with its reason and both prices, and the verdicts on
+ * `expect`.
+ */
+#include "compiler/compiler_int.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Report {
+    Str *out;
+    Arena *arena; /* of this report */
+    const Job *job;
+    const BuiltFn *fn;
+    const Graph *graph;
+    IxNames names;
+} Report;
+
+static void put_ix(Report *r, const Ix *x) {
+    ix_print(r->out, x, &r->names);
+}
+
+/* "%7 h", or "%7" for a value without a name. */
+static const char *value_name(Report *r, int node) {
+    const Node *n = r->graph->nodes.v[node];
+    if (n->kind == N_INPUT) return r->graph->params.v[n->param].name;
+    return n->name ? arena_printf(r->arena, "%%%d %s", node, n->name)
+                   : arena_printf(r->arena, "%%%d", node);
+}
+
+static const char *value_what(const Node *n) {
+    switch (n->kind) {
+    case N_INPUT: return "input";
+    case N_CONST: return "constant";
+    case N_INDEX: return "index";
+    case N_OP: return op_name(n->op);
+    case N_REDUCE: return reduce_name(n->red);
+    }
+    return "";
+}
+
+/* ---- steps -------------------------------------------------------------------------------------
+ */
+
+static void put_stats(Report *r, const Kernel *k) {
+    for (int i = 0; i < k->cubins.n; i++)
+        str_printf(r->out, "      %-8s %zu bytes of machine code\n", k->cubins.v[i].arch,
+                   k->cubins.v[i].size);
+    if (!k->cubins.n || k->stats.regs < 0)
+        str_add(r->out, "      registers, spills: not checked (no ptxas)\n");
+    else
+        str_printf(r->out, "      registers %d, spilt bytes %d, stack %d, static shared %d\n",
+                   k->stats.regs, k->stats.spill_bytes, k->stats.stack, k->stats.smem);
+}
+
+static void put_variant(Report *r, const Variant *v) {
+    const Kernel *k = &v->kernel;
+    str_printf(r->out, "    %s", v->general ? "general kernel" : v->schedule->name);
+    if (v->dropped) {
+        str_printf(r->out, ": dropped, %s\n", v->dropped);
+        return;
+    }
+    str_printf(r->out, " %s: PTX %d.%d for %s, %d threads, grid ", k->name, k->ptx_version / 10,
+               k->ptx_version % 10, k->arch, k->block);
+    put_ix(r, k->grid);
+    if (k->smem) {
+        str_add(r->out, ", shared bytes ");
+        put_ix(r, k->smem);
+    }
+    str_add(r->out, "\n");
+    put_stats(r, k);
+}
+
+static void put_step(Report *r, int index) {
+    const Step *s = &r->fn->plan->steps.v[index];
+    const Variants *variants = &r->fn->variants[index];
+    str_printf(r->out, "  step %d, %s\n    stores", index, s->name);
+    for (int i = 0; i < s->stores.n; i++)
+        str_printf(r->out, "%s %s", i ? "," : "", value_name(r, s->stores.v[i]));
+    str_add(r->out, "\n    moves ");
+    put_ix(r, expect_step_hbm(r->fn->plan, index));
+    str_add(r->out, " bytes\n");
+    for (int i = 0; i < variants->n; i++) put_variant(r, &variants->v[i]);
+    if (variants->n == 1)
+        str_add(r->out, "      the only variant: plain loads and FMA, for any sizes and strides\n");
+}
+
+/* ---- values ------------------------------------------------------------------------------------
+ */
+
+typedef struct Where {
+    bool *computed; /* by node: in the step at hand */
+} Where;
+
+static void see_node(void *ctx, TInst *i, int depth) {
+    Where *w = ctx;
+    (void)depth;
+    if (i->node >= 0 && i->kind != T_LOAD && i->kind != T_STORE) w->computed[i->node] = true;
+    if (i->kind != T_LOOP) return;
+    if (i->node >= 0) w->computed[i->node] = true;
+}
+
+static const char *stored_as(const Report *r, int node) {
+    for (int i = 0; i < r->graph->params.n; i++)
+        if (r->graph->params.v[i].out && r->graph->params.v[i].node == node)
+            return arena_printf(r->arena, "output %s", r->graph->params.v[i].name);
+    for (int i = 0; i < r->fn->plan->temps.n; i++)
+        if (r->fn->plan->temps.v[i].node == node) return "a temporary";
+    return NULL;
+}
+
+static void put_value(Report *r, int node, bool *const *computed) {
+    const Node *n = r->graph->nodes.v[node];
+    const char *stored = stored_as(r, node);
+    if (n->kind == N_INPUT || (n->kind == N_CONST && !stored)) return;
+    str_printf(r->out, "    %-14s %-5s %-9s", value_name(r, node), dtype_name(n->type),
+               value_what(n));
+    if (stored) str_printf(r->out, " stored as %s by step %d", stored, n->step);
+    int found = 0;
+    for (int s = 0; s < r->fn->plan->steps.n; s++) {
+        if (!computed[s][node] || (stored && s == n->step)) continue;
+        if (!found++)
+            str_add(r->out, stored ? "; computed again in step" : " in registers of step");
+        else
+            str_add(r->out, ",");
+        str_printf(r->out, " %d", s);
+    }
+    if (!stored && !found) str_add(r->out, " folded into its readers");
+    str_add(r->out, "\n");
+}
+
+static void put_values(Report *r) {
+    const Plan *p = r->fn->plan;
+    bool **computed = ARENA_ARRAY(r->arena, bool *, p->steps.n);
+    for (int s = 0; s < p->steps.n; s++) {
+        computed[s] = ARENA_ARRAY(r->arena, bool, r->graph->nodes.n);
+        Where w = {computed[s]};
+        tile_walk(&p->steps.v[s].tile->body, see_node, &w);
+    }
+    str_add(r->out, "  values\n");
+    for (int i = 0; i < r->graph->nodes.n; i++) put_value(r, i, computed);
+}
+
+/* ---- joins and cuts ----------------------------------------------------------------------------
+ */
+
+static void put_edges(Report *r) {
+    if (r->graph->edges.n) str_add(r->out, "  joins and cuts\n");
+    for (int i = 0; i < r->graph->edges.n; i++) {
+        const Edge *e = &r->graph->edges.v[i];
+        str_printf(r->out, "    %s -> %s %s: %s", value_name(r, e->from), value_name(r, e->to),
+                   e->cut ? "cut" : "joined", e->reason);
+        if (e->price >= 0) str_printf(r->out, "; predicted %.3g us", e->price);
+        if (e->other >= 0) str_printf(r->out, ", %s %.3g us", e->cut ? "joined" : "cut", e->other);
+        str_add(r->out, "\n");
+    }
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------
+ */
+
+static void put_total(Report *r, const char *what, const Ix *bytes) {
+    str_printf(r->out, "  %-11s", what);
+    put_ix(r, bytes);
+    str_add(r->out, " bytes\n");
+}
+
+static void put_expects(Report *r) {
+    static const char *const verdict[] = {"failed", "not checked", "met"};
+    if (r->graph->expect.n) str_add(r->out, "  expect\n");
+    for (int i = 0; i < r->graph->expect.n; i++) {
+        ExpectVerdict v = expect_verdict(r->arena, r->fn, &r->graph->expect.v[i]);
+        str_printf(r->out, "    %-20s %s: %s\n", v.clause, verdict[v.verdict + 1], v.found);
+    }
+}
+
+void report_fn(Str *out, const Job *j, const BuiltFn *fn) {
+    Arena scratch = {0};
+    const Graph *g = fn->plan->graph;
+    Report r = {out, &scratch, j, fn, g, size_names(&scratch, g)};
+    int steps = fn->plan->steps.n;
+    str_printf(out, "fn %s: %d kernel%s for %s", g->name, steps, steps == 1 ? "" : "s",
+               j->archs.v[0]->name);
+    for (int i = 1; i < j->archs.n; i++) str_printf(out, ", %s", j->archs.v[i]->name);
+    str_add(out, "\n");
+    put_total(&r, "hbm", expect_hbm(fn->plan));
+    put_total(&r, "io", expect_io(fn->plan));
+    put_total(&r, "workspace", expect_workspace(fn->plan));
+    for (int i = 0; i < steps; i++) put_step(&r, i);
+    put_values(&r);
+    put_edges(&r);
+    put_expects(&r);
+    arena_free(&scratch);
+}
+
+void report_left_out(Str *out, const Job *j) {
+    for (int i = 0; i < j->left_out.n; i++)
+        str_printf(out, "fn %s: not built: %s\n", j->left_out.v[i].name, j->left_out.v[i].reason);
+}
