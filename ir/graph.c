@@ -117,6 +117,10 @@ static const Ix *renumber_ix(Sweep *s, const Ix *x) {
 
 static void renumber_node(Sweep *s, Node *n) {
     n->ix = renumber_ix(s, n->ix);
+    for (int i = 0; n->lo && i < n->naxes - n->rank; i++) {
+        n->lo[i] = renumber_ix(s, n->lo[i]);
+        n->hi[i] = renumber_ix(s, n->hi[i]);
+    }
     for (int i = 0; i < n->nin; i++) {
         Operand *o = &n->in[i];
         int rank = s->g->nodes.v[o->node]->rank;
@@ -179,6 +183,15 @@ static void clone_node(Graph *c, const Graph *g, const Node *n) {
     m->in = in;
     m->name = str_in(c, n->name);
     m->ix = ix_in(c, n->ix);
+    if (n->lo) {
+        int reduced = n->naxes - n->rank;
+        m->lo = ARENA_ARRAY(c->arena, const Ix *, reduced);
+        m->hi = ARENA_ARRAY(c->arena, const Ix *, reduced);
+        for (int i = 0; i < reduced; i++) {
+            m->lo[i] = ix_in(c, n->lo[i]);
+            m->hi[i] = ix_in(c, n->hi[i]);
+        }
+    }
     for (int i = 0; i < n->naxes; i++)
         axes[i] = (Axis){str_in(c, n->axes[i].name), ix_in(c, n->axes[i].extent)};
     for (int i = 0; i < n->nin; i++) {

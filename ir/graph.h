@@ -65,6 +65,11 @@ typedef struct Node {
     int param;
     const char *name; /* of the statement that defines it; NULL for inner values */
     Span span;
+    /* What `domain` finds: bounds lo <= axis < hi of each reduced axis that `where` implies, over the
+     * value's axes and the reduced axes before it. NULL arrays: none; a NULL entry: the end of the
+     * range. exact: the condition holds wherever all bounds do. `where` itself stays. */
+    const Ix **lo, **hi;
+    bool exact;
     /* What `group` decides: */
     bool store;     /* kept in memory: an output or a temporary */
     int step;       /* the step that stores it; -1 */

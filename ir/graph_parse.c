@@ -206,7 +206,20 @@ static void read_body(Reader *r, const TextScope *s, Node *n, OperandList *in) {
     text_error(t, "'%s' is no %s", what, n->kind == N_REDUCE ? "reduction" : "op");
 }
 
-static void read_notes(Reader *r, Node *n) {
+static void read_bound(Reader *r, Node *n, const TextScope *s, const AxisList *axes) {
+    Text *t = r->t;
+    const char *name = text_name(t);
+    int k = axes->rank, reduced = axes->axis.n - axes->rank;
+    while (k < axes->axis.n && strcmp(axes->name.v[k], name)) k++;
+    if (k == axes->axis.n) text_error(t, "%s is no reduced axis", name);
+    if (t->failed) return;
+    if (!n->lo) n->lo = ARENA_ARRAY(r->g->arena, const Ix *, reduced);
+    if (!n->hi) n->hi = ARENA_ARRAY(r->g->arena, const Ix *, reduced);
+    if (text_accept(t, "from")) n->lo[k - axes->rank] = text_ix(t, s);
+    if (text_accept(t, "to")) n->hi[k - axes->rank] = text_ix(t, s);
+}
+
+static void read_notes(Reader *r, Node *n, const TextScope *s, const AxisList *axes) {
     Text *t = r->t;
     if (!text_accept(t, "@")) return;
     while (!t->failed && t->tok.kind == TOK_NAME) {
@@ -221,8 +234,12 @@ static void read_notes(Reader *r, Node *n) {
             n->store = true;
         } else if (text_accept(t, "step")) {
             n->step = text_count(t, INT32_MAX);
+        } else if (text_accept(t, "bound")) {
+            read_bound(r, n, s, axes);
+        } else if (text_accept(t, "exact")) {
+            n->exact = true;
         } else {
-            text_error(t, "expected roles, store or step, found '%s'", t->tok.text);
+            text_error(t, "expected roles, store, step, bound or exact, found '%s'", t->tok.text);
         }
     }
 }
@@ -245,7 +262,7 @@ static void read_node(Reader *r) {
     n.kind = axes.reduce ? N_REDUCE : N_OP;
     TextScope s = scope(r, axes.name.v, axes.axis.n, g->nodes.n);
     read_body(r, &s, &n, &in);
-    read_notes(r, &n);
+    read_notes(r, &n, &s, &axes);
     if (t->failed) return;
     Node *m = graph_node(g, n.kind, n.type, axes.rank, axes.axis.n, in.n);
     n.id = m->id;

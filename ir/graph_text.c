@@ -15,6 +15,7 @@
  *             | OP operand {"," operand} | REDUCE operand {"," operand} ["where" operand]
  *     operand:= (VALUE | NAME of an input) ["[" ix ["?"] {"," ix ["?"]} "]"]
  *     note   := "roles" WORD | "store" | "step" INT
+ *             | "bound" AXIS ["from" ix] ["to" ix] | "exact"     of a reduced axis; exclusive
  *     VALUE  := "%" INT                                    nodes in order, inputs among them
  *
  * ";" before the reduced axes makes a node a reduction (max is an op and a reduction). "?" marks a
@@ -100,6 +101,16 @@ static void put_body(Str *out, const Graph *g, const Node *n, const IxNames *nam
     }
 }
 
+static void put_bounds(Str *out, const Node *n, const IxNames *names) {
+    for (int i = 0; i < n->naxes - n->rank; i++) {
+        if (!n->lo[i] && !n->hi[i]) continue;
+        str_printf(out, " bound %s", names->axis[n->rank + i]);
+        put_ix(out, " from ", n->lo[i], names);
+        put_ix(out, " to ", n->hi[i], names);
+    }
+    if (n->exact) str_add(out, " exact");
+}
+
 static void put_node(Str *out, const Graph *g, const Node *n) {
     IxNames names = graph_names(g, n);
     str_printf(out, "  %%%d", n->id);
@@ -111,10 +122,11 @@ static void put_node(Str *out, const Graph *g, const Node *n) {
     put_axes(out, n, &names);
     str_add(out, " = ");
     put_body(out, g, n, &names);
-    if (n->roles[0] || n->store || n->step >= 0) str_add(out, " @");
+    if (n->roles[0] || n->store || n->step >= 0 || n->lo) str_add(out, " @");
     if (n->roles[0]) str_printf(out, " roles %s", n->roles);
     if (n->store) str_add(out, " store");
     if (n->step >= 0) str_printf(out, " step %d", n->step);
+    if (n->lo) put_bounds(out, n, &names);
     str_add(out, "\n");
 }
 
