@@ -1,0 +1,456 @@
+// The CUDA driver as a device. libcuda.so.1 is opened when the first device is, from cuda.def, so
+// nothing here needs CUDA to build. Every call finds our context: the thread's own if it is
+// current, else ours is pushed and popped again, so threads that never saw CUDA may call, and
+// others keep what they had.
+#include "runtime/device.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+// cuda.h's types, as far as the calls pass them; enums are ints in the ABI.
+typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUjit_option;
+typedef int CUstreamCaptureStatus, CUstreamCaptureMode;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+
+enum { // their values, from cuda.h
+    ERROR_MEMORY = 2,
+    ERROR_STUB = 34,
+    ERROR_NO_DEVICE = 100,
+    ERROR_INVALID_DEVICE = 101,
+    ERROR_INVALID_IMAGE = 200,
+    ERROR_NO_BINARY = 209,
+    ERROR_INVALID_PTX = 218,
+    ERROR_UNSUPPORTED_PTX = 222,
+    ERROR_INVALID_SOURCE = 300,
+    ERROR_CAPTURE_FIRST = 900,
+    ERROR_CAPTURE_LAST = 908,
+
+    ATTRIBUTE_GRID_X = 5,
+    ATTRIBUTE_SM_COUNT = 16,
+    ATTRIBUTE_MAJOR = 75,
+    ATTRIBUTE_MINOR = 76,
+    ATTRIBUTE_SHARED = 97, // per block, opted in
+    FUNCTION_SHARED = 1,   // static
+    FUNCTION_MAX_DYNAMIC = 8,
+
+    JIT_ERROR_LOG = 5,
+    JIT_ERROR_LOG_SIZE = 6,
+    CAPTURE_RELAXED = 2,
+    STREAM_NON_BLOCKING = 1,
+};
+
+#define CU(ret, name, symbol, need, args) ret(*name) args;
+static struct {
+#include "runtime/cuda.def"
+} cu;
+#undef CU
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static fk_status opened;
+static FkError opened_error;
+
+static void open_driver(void) {
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!lib) {
+        opened = FK_FAIL(
+            &opened_error, FK_ERROR_DRIVER_MISSING,
+            "the CUDA driver is not on this machine (%s); install it, or use the device \"emu\"",
+            dlerror());
+        return;
+    }
+    enum { OPT, MUST };
+    const char *missing = NULL;
+#define CU(ret, name, symbol, need, args)                                                          \
+    *(void **)&cu.name = dlsym(lib, symbol);                                                       \
+    if (!cu.name && need && !missing) missing = symbol;
+#include "runtime/cuda.def"
+#undef CU
+    if (missing)
+        opened = FK_FAIL(&opened_error, FK_ERROR_DRIVER_TOO_OLD,
+                         "the CUDA driver is too old: it has no %s; libfk needs CUDA 11.0 or later",
+                         missing);
+}
+
+// ---- errors ----
+
+static fk_status status_of(CUresult r) {
+    if (r >= ERROR_CAPTURE_FIRST && r <= ERROR_CAPTURE_LAST) return FK_ERROR_CAPTURE;
+    switch (r) {
+    case ERROR_MEMORY: return FK_ERROR_MEMORY;
+    case ERROR_STUB: return FK_ERROR_DRIVER_MISSING;
+    case ERROR_NO_DEVICE:
+    case ERROR_INVALID_DEVICE: return FK_ERROR_NO_DEVICE;
+    case ERROR_INVALID_IMAGE:
+    case ERROR_NO_BINARY: return FK_ERROR_ARCH;
+    case ERROR_INVALID_PTX:
+    case ERROR_INVALID_SOURCE: return FK_ERROR_PTX;
+    case ERROR_UNSUPPORTED_PTX: return FK_ERROR_DRIVER_TOO_OLD;
+    default: return FK_ERROR_DRIVER;
+    }
+}
+
+// FK_OK for 0, else the status and a text that names the call.
+static fk_status check(CUresult r, const char *call, FkError *error) {
+    const char *name = NULL, *text = NULL;
+    if (!r) return FK_OK;
+    cu.cuGetErrorName(r, &name);
+    cu.cuGetErrorString(r, &text);
+    return FK_FAIL(error, status_of(r), "%s: %s, %s (%d)", call, name ? name : "an unknown error",
+                   text ? text : "no text", r);
+}
+
+// ---- contexts ----
+
+typedef struct {
+    CUcontext context;
+    CUdevice device;
+    bool primary; // retained by us
+    int64_t max_shared;
+    int driver, ptx; // versions: 12040, 84
+} Cuda;
+
+static fk_status enter(const Cuda *c, bool *pushed, FkError *error) {
+    CUcontext now = NULL;
+    *pushed = false;
+    fk_status s = check(cu.cuCtxGetCurrent(&now), "cuCtxGetCurrent", error);
+    if (s || now == c->context) return s;
+    s = check(cu.cuCtxPushCurrent(c->context), "cuCtxPushCurrent", error);
+    *pushed = !s;
+    return s;
+}
+
+static void leave(bool pushed) {
+    CUcontext ours;
+    if (pushed) cu.cuCtxPopCurrent(&ours);
+}
+
+// Runs one driver call in our context, as the body of a table function: its status.
+#define CALL(name, ...)                                                                            \
+    do {                                                                                           \
+        bool pushed_;                                                                              \
+        fk_status s_ = enter(self, &pushed_, error);                                               \
+        if (s_) return s_;                                                                         \
+        s_ = check(cu.name(__VA_ARGS__), #name, error);                                            \
+        leave(pushed_);                                                                            \
+        return s_;                                                                                 \
+    } while (0)
+
+// ---- opening ----
+
+// The newest PTX ISA that the driver of a CUDA version takes. From CUDA 13 on they advance
+// together.
+static int ptx_of(int driver) {
+    static const struct {
+        int driver, ptx;
+    } known[] = {{11000, 70}, {11010, 71}, {11020, 72}, {11030, 73}, {11040, 74}, {11050, 75},
+                 {11060, 76}, {11070, 77}, {11080, 78}, {12000, 80}, {12010, 81}, {12020, 82},
+                 {12030, 83}, {12040, 84}, {12050, 85}, {12070, 86}, {12080, 87}, {12090, 88}};
+    int ptx = 0;
+    if (driver >= 13000) return (driver / 1000 - 4) * 10 + driver % 1000 / 10;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (driver >= known[i].driver) ptx = known[i].ptx;
+    return ptx;
+}
+
+// The current context if it is on the wanted device (-1: any), else the device's primary one.
+static fk_status find_context(Cuda *c, int index, FkError *error) {
+    CUcontext now = NULL;
+    CUdevice device = -1;
+    unsigned flags;
+    int active = 0;
+    if (cu.cuCtxGetCurrent(&now) || (now && cu.cuCtxGetDevice(&device))) now = NULL;
+    if (now && index < 0) c->device = device;
+    if (now && device == c->device) {
+        cu.cuDevicePrimaryCtxGetState(device, &flags, &active);
+        c->context = now;
+        if (!active) return FK_OK;
+    }
+    CUcontext primary;
+    fk_status s =
+        check(cu.cuDevicePrimaryCtxRetain(&primary, c->device), "cuDevicePrimaryCtxRetain", error);
+    if (s) return s;
+    c->primary = !c->context || c->context == primary;
+    if (!c->primary) cu.cuDevicePrimaryCtxRelease(c->device);
+    if (c->primary) c->context = primary;
+    return FK_OK;
+}
+
+static fk_status find_device(Cuda *c, int index, FkError *error) {
+    int count = 0;
+    fk_status s = check(cu.cuInit(0), "cuInit", error);
+    if (!s) s = check(cu.cuDriverGetVersion(&c->driver), "cuDriverGetVersion", error);
+    if (!s) s = check(cu.cuDeviceGetCount(&count), "cuDeviceGetCount", error);
+    if (s) return s;
+    if (!count || index >= count)
+        return FK_FAIL(error, FK_ERROR_NO_DEVICE, "there is no device cuda:%d: the machine has %d",
+                       index < 0 ? 0 : index, count);
+    s = check(cu.cuDeviceGet(&c->device, index < 0 ? 0 : index), "cuDeviceGet", error);
+    if (!s) s = find_context(c, index, error);
+    c->ptx = ptx_of(c->driver);
+    return s;
+}
+
+static void cuda_close(void *self) {
+    Cuda *c = self;
+    if (c->primary) cu.cuDevicePrimaryCtxRelease(c->device);
+    free(c);
+}
+
+static fk_status cuda_facts(void *self, FkDeviceFacts *f, FkError *error) {
+    Cuda *c = self;
+    int v[7] = {0};
+    static const int which[7] = {ATTRIBUTE_MAJOR,     ATTRIBUTE_MINOR,  ATTRIBUTE_SM_COUNT,
+                                 ATTRIBUTE_SHARED,    ATTRIBUTE_GRID_X, ATTRIBUTE_GRID_X + 1,
+                                 ATTRIBUTE_GRID_X + 2};
+    fk_status s = check(cu.cuDeviceGetName(f->info.name, sizeof f->info.name, c->device),
+                        "cuDeviceGetName", error);
+    for (int i = 0; i < 7 && !s; i++)
+        s = check(cu.cuDeviceGetAttribute(&v[i], which[i], c->device), "cuDeviceGetAttribute",
+                  error);
+    f->info.dl = (DLDevice){kDLCUDA, c->device}; // a CUdevice is its ordinal
+    f->info.arch = v[0] * 10 + v[1];
+    f->info.sm_count = v[2];
+    f->info.driver_version = c->driver;
+    f->info.ptx_version = c->ptx;
+    f->max_shared = c->max_shared = v[3];
+    for (int i = 0; i < 3; i++) f->max_grid[i] = v[4 + i];
+    return s;
+}
+
+// ---- memory, streams, events ----
+
+static fk_status cuda_memory(void *self, size_t *bytes_free, size_t *bytes_total, FkError *error) {
+    CALL(cuMemGetInfo, bytes_free, bytes_total);
+}
+
+static CUdeviceptr address(const void *p) {
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
+static fk_status cuda_alloc(void *self, size_t bytes, void **ptr, FkError *error) {
+    CUdeviceptr p = 0;
+    bool pushed;
+    fk_status s = enter(self, &pushed, error);
+    if (s) return s;
+    s = check(cu.cuMemAlloc(&p, bytes), "cuMemAlloc", error);
+    leave(pushed);
+    *ptr = (void *)(uintptr_t)p;
+    return s;
+}
+
+static fk_status cuda_free(void *self, void *ptr, FkError *error) {
+    CALL(cuMemFree, address(ptr));
+}
+
+static fk_status cuda_copy(void *self, void *dst, const void *src, size_t bytes, fk_copy_kind kind,
+                           FkError *error) {
+    if (kind == FK_TO_DEVICE) CALL(cuMemcpyHtoD, address(dst), src, bytes);
+    if (kind == FK_FROM_DEVICE) CALL(cuMemcpyDtoH, dst, address(src), bytes);
+    bool pushed;
+    fk_status s = enter(self, &pushed, error);
+    if (s) return s;
+    s = check(cu.cuMemcpyDtoD(address(dst), address(src), bytes), "cuMemcpyDtoD", error);
+    // The driver need not wait for a copy that stays on the device; fk_copy promises to.
+    if (!s) s = check(cu.cuStreamSynchronize(NULL), "cuStreamSynchronize", error);
+    leave(pushed);
+    return s;
+}
+
+static fk_status cuda_clear(void *self, void *ptr, size_t bytes, void *stream, FkError *error) {
+    CALL(cuMemsetD8Async, address(ptr), 0, bytes, stream);
+}
+
+static fk_status cuda_stream_create(void *self, void **stream, FkError *error) {
+    CALL(cuStreamCreate, (CUstream *)stream, STREAM_NON_BLOCKING);
+}
+
+static fk_status cuda_stream_destroy(void *self, void *stream, FkError *error) {
+    CALL(cuStreamDestroy, stream);
+}
+
+static fk_status cuda_stream_sync(void *self, void *stream, FkError *error) {
+    CALL(cuStreamSynchronize, stream);
+}
+
+// The default stream answers with a capture error while another stream captures: as good as yes.
+static fk_status cuda_stream_capturing(void *self, void *stream, bool *capturing, FkError *error) {
+    CUstreamCaptureStatus now = 0;
+    bool pushed;
+    fk_status s = enter(self, &pushed, error);
+    if (s) return s;
+    s = check(cu.cuStreamIsCapturing(stream, &now), "cuStreamIsCapturing", error);
+    leave(pushed);
+    *capturing = now || s == FK_ERROR_CAPTURE;
+    return s == FK_ERROR_CAPTURE ? FK_OK : s;
+}
+
+static fk_status cuda_event_create(void *self, void **event, FkError *error) {
+    CALL(cuEventCreate, (CUevent *)event, 0);
+}
+
+static fk_status cuda_event_destroy(void *self, void *event, FkError *error) {
+    CALL(cuEventDestroy, event);
+}
+
+static fk_status cuda_event_record(void *self, void *event, void *stream, FkError *error) {
+    CALL(cuEventRecord, event, stream);
+}
+
+static fk_status cuda_event_elapsed(void *self, void *start, void *stop, float *ms,
+                                    FkError *error) {
+    bool pushed;
+    fk_status s = enter(self, &pushed, error);
+    if (s) return s;
+    s = check(cu.cuEventSynchronize(stop), "cuEventSynchronize", error);
+    if (!s) s = check(cu.cuEventElapsedTime(ms, start, stop), "cuEventElapsedTime", error);
+    leave(pushed);
+    return s;
+}
+
+// ---- modules ----
+
+// Loading and unloading are "unsafe" calls that would break a capture anywhere in the process;
+// in relaxed mode they are not. Returns the thread's mode, to be exchanged back.
+static CUstreamCaptureMode relax(CUstreamCaptureMode mode) {
+    cu.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+// What to do about an image that the driver refused, after what the driver said.
+static fk_status explain(const Cuda *c, fk_status s, const void *image, bool is_ptx,
+                         const char *log, FkError *error) {
+    char said[512];
+    unsigned major = 0, minor = 0;
+    snprintf(said, sizeof said, "%.500s", error->text);
+    const char *version = is_ptx ? strstr(image, ".version") : NULL;
+    if (version) sscanf(version, ".version %u.%u", &major, &minor);
+    if (s == FK_ERROR_DRIVER_TOO_OLD)
+        return FK_FAIL(
+            error, s,
+            "%s: the PTX is ISA %u.%u, but the driver, for CUDA %d.%d, takes at most %d.%d; update "
+            "the "
+            "driver, or compile with --ptx-version=%d.%d or to a cubin (--arch, with ptxas)",
+            said, major, minor, c->driver / 1000, c->driver % 1000 / 10, c->ptx / 10, c->ptx % 10,
+            c->ptx / 10, c->ptx % 10);
+    return FK_FAIL(error, s, "%s%s%s", said, *log ? "\n" : "", log);
+}
+
+static fk_status cuda_module_load(void *self, const void *image, size_t size, bool is_ptx,
+                                  void **module, FkError *error) {
+    char log[3072] = "";
+    CUjit_option options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    CUmodule m = NULL;
+    bool pushed;
+    (void)size; // both kinds of image know their own length
+    fk_status s = enter(self, &pushed, error);
+    if (s) return s;
+    CUstreamCaptureMode mode = relax(CAPTURE_RELAXED);
+    s = check(cu.cuModuleLoadDataEx(&m, image, 2, options, values), "cuModuleLoadDataEx", error);
+    relax(mode);
+    leave(pushed);
+    log[sizeof log - 1] = 0;
+    if (s) return explain(self, s, image, is_ptx, log, error);
+    *module = m;
+    return FK_OK;
+}
+
+static void cuda_module_unload(void *self, void *module) {
+    FkError error;
+    bool pushed;
+    if (enter(self, &pushed, &error)) return;
+    CUstreamCaptureMode mode = relax(CAPTURE_RELAXED);
+    cu.cuCtxSynchronize(); // pending launches still read the code
+    cu.cuModuleUnload(module);
+    relax(mode);
+    leave(pushed);
+}
+
+// The function, and all the dynamic shared memory that its static part leaves, opted in once.
+static fk_status get_function(const Cuda *c, CUmodule m, const char *name, FkFunction *f,
+                              FkError *error) {
+    CUfunction handle = NULL;
+    int fixed = 0;
+    fk_status s = check(cu.cuModuleGetFunction(&handle, m, name), "cuModuleGetFunction", error);
+    if (!s)
+        s = check(cu.cuFuncGetAttribute(&fixed, FUNCTION_SHARED, handle), "cuFuncGetAttribute",
+                  error);
+    int dynamic = (int)c->max_shared - fixed;
+    if (!s)
+        s = check(cu.cuFuncSetAttribute(handle, FUNCTION_MAX_DYNAMIC, dynamic),
+                  "cuFuncSetAttribute", error);
+    if (!s && cu.cuFuncLoad)
+        s = check(cu.cuFuncLoad(handle), "cuFuncLoad", error); // not at first launch
+    *f = (FkFunction){handle, dynamic};
+    return s;
+}
+
+static fk_status cuda_function(void *self, void *module, const char *name, FkFunction *f,
+                               FkError *error) {
+    bool pushed;
+    fk_status s = enter(self, &pushed, error);
+    if (s) return s;
+    CUstreamCaptureMode mode = relax(CAPTURE_RELAXED);
+    s = get_function(self, module, name, f, error);
+    relax(mode);
+    leave(pushed);
+    return s;
+}
+
+static fk_status cuda_launch(void *self, const FkFunction *f, const FkGrid *g, void **params,
+                             int n_params, void *stream, FkError *error) {
+    bool pushed;
+    (void)n_params;
+    fk_status s = enter(self, &pushed, error);
+    if (s) return s;
+    CUresult r = cu.cuLaunchKernel(f->handle, g->grid[0], g->grid[1], g->grid[2], g->block[0],
+                                   g->block[1], g->block[2], g->shared, stream, params, NULL);
+    s = check(r, "cuLaunchKernel", error);
+    leave(pushed);
+    return s == FK_ERROR_DRIVER ? FK_ERROR_LAUNCH : s;
+}
+
+static const FkDeviceOps cuda_ops = {
+    .abi = FK_DEVICE_ABI,
+    .close = cuda_close,
+    .facts = cuda_facts,
+    .memory = cuda_memory,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .copy = cuda_copy,
+    .clear = cuda_clear,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_sync = cuda_stream_sync,
+    .stream_capturing = cuda_stream_capturing,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_elapsed = cuda_event_elapsed,
+    .module_load = cuda_module_load,
+    .module_unload = cuda_module_unload,
+    .function = cuda_function,
+    .launch = cuda_launch,
+};
+
+fk_status fk_cuda_open(int index, const FkDeviceOps **ops, void **self, FkError *error) {
+    pthread_once(&once, open_driver);
+    if (opened) return FK_FAIL(error, opened, "%s", opened_error.text);
+    Cuda *c = calloc(1, sizeof *c);
+    if (!c) return FK_FAIL(error, FK_ERROR_MEMORY, "out of memory for a device");
+    fk_status s = find_device(c, index, error);
+    if (s) {
+        free(c);
+        return s;
+    }
+    *ops = &cuda_ops;
+    *self = c;
+    return FK_OK;
+}

@@ -1,0 +1,325 @@
+// Launching a fn. Everything that can fail without the device is evaluated for all steps before the
+// first kernel is enqueued, so an error leaves the outputs untouched. Nothing here allocates.
+#include "runtime/runtime_int.h"
+
+#include <string.h>
+
+typedef struct {
+    uint8_t variant[FKM_MAX_STEPS]; // the one chosen
+    uint64_t temp[FKM_MAX_TEMPS];   // offsets in the workspace
+    uint64_t head, scratch, bytes;  // bytes of the head; offset of scratch; bytes of everything
+    uint64_t most_scratch;
+} Plan;
+
+// ---- choosing variants ----
+
+// No variant of a step has an image: because the driver is old, or the module is for other chips.
+static fk_status no_image(const fk_fn *fn, const FkmStep *s) {
+    const fk_module *m = fn->module;
+    const fk_device_info *info = &m->device->facts.info;
+    char archs[256] = "";
+    size_t n = 0;
+    for (uint32_t v = 0; v < s->n_variants; v++) {
+        const FkmVariant *var = &s->variants[v];
+        for (uint32_t l = 0; l < var->n_launches; l++) {
+            const FkmKernel *k = &m->tree->kernels[var->launches[l].kernel];
+            if (!m->kernels[var->launches[l].kernel].ptx_too_new) continue;
+            return fk_fail(
+                FK_ERROR_DRIVER_TOO_OLD,
+                "fn '%s', kernel '%s': its PTX is ISA %u.%u, but the driver, for CUDA %d.%d, takes "
+                "at most "
+                "%d.%d; update the driver, or compile with --ptx-version=%d.%d or to a cubin "
+                "(--arch=sm_%d, with ptxas)",
+                fn->fn->name, k->name, k->major, k->minor, info->driver_version / 1000,
+                info->driver_version % 1000 / 10, info->ptx_version / 10, info->ptx_version % 10,
+                info->ptx_version / 10, info->ptx_version % 10, info->arch);
+        }
+        if (n < sizeof archs && !strstr(archs, var->arch))
+            n += (size_t)snprintf(archs + n, sizeof archs - n, "%s%s", n ? ", " : "", var->arch);
+    }
+    return fk_fail(
+        FK_ERROR_ARCH,
+        "fn '%s', step '%s': the module has code for %s, and the device is sm_%d; compile "
+        "with --arch=sm_%d",
+        fn->fn->name, s->name ? s->name : "", archs, info->arch, info->arch);
+}
+
+// The cheapest usable variant whose guard holds. If addresses are missing, scratch is the most that
+// any variant which may be chosen asks for.
+static fk_status choose(const FkBound *b, uint32_t step, Plan *p) {
+    const FkmStep *s = &b->fn->fn->steps[step];
+    int64_t best = 0, guard, cost, scratch;
+    bool found = false;
+    for (uint32_t v = 0; v < s->n_variants; v++) {
+        const FkmVariant *var = &s->variants[v];
+        if (!(b->fn->usable[step] >> v & 1)) continue;
+        if (var->guard.n && (!fkm_eval(&var->guard, &b->env, &guard) || !guard)) continue;
+        if (!fkm_eval(&var->cost, &b->env, &cost)) cost = INT64_MAX;
+        bool ok = fkm_eval(&var->scratch, &b->env, &scratch) && scratch >= 0;
+        if (!b->addresses && ok && (uint64_t)scratch > p->most_scratch)
+            p->most_scratch = (uint64_t)scratch;
+        if (found && cost >= best) continue;
+        found = true;
+        best = cost;
+        p->variant[step] = (uint8_t)v;
+    }
+    if (found) return FK_OK;
+    if (!b->fn->usable[step]) return no_image(b->fn, s);
+    return fk_fail(FK_ERROR_UNSUPPORTED,
+                   "fn '%s', step '%s': no variant takes these sizes and strides", b->fn->fn->name,
+                   s->name ? s->name : "");
+}
+
+// ---- the workspace ----
+
+// Adds a part of so many bytes; *at is its offset.
+static bool part(const FkBound *b, const FkmExpr *bytes, Plan *p, uint64_t *at) {
+    int64_t n, end;
+    if (!fkm_eval(bytes, &b->env, &n) || n < 0) return false;
+    if (__builtin_add_overflow(n, (int64_t)p->bytes, &end) || end > INT64_MAX - FKM_ALIGN)
+        return false;
+    *at = p->bytes;
+    p->bytes = ((uint64_t)end + FKM_ALIGN - 1) & ~(uint64_t)(FKM_ALIGN - 1);
+    return true;
+}
+
+static fk_status lay_out(const FkBound *b, Plan *p) {
+    const FkmFn *f = b->fn->fn;
+    uint64_t at, most = 0;
+    bool ok = part(b, &f->head, p, &at);
+    p->head = p->bytes;
+    for (uint32_t i = 0; i < f->n_temps && ok; i++)
+        ok = part(b, &f->temps[i].bytes, p, &p->temp[i]);
+    p->scratch = p->bytes;
+    for (uint32_t i = 0; i < f->n_steps && ok; i++) {
+        p->bytes = p->scratch;
+        ok = part(b, &f->steps[i].variants[p->variant[i]].scratch, p, &at);
+        if (p->bytes > most) most = p->bytes;
+    }
+    if (f->n_steps) p->bytes = most;
+    uint64_t pessimist =
+        p->scratch + ((p->most_scratch + FKM_ALIGN - 1) & ~(uint64_t)(FKM_ALIGN - 1));
+    if (p->bytes < pessimist) p->bytes = pessimist;
+    return ok ? FK_OK
+              : fk_fail(FK_ERROR_OVERFLOW, "fn '%s': the bytes of its workspace leave 64 bits",
+                        f->name);
+}
+
+static fk_status make_plan(const FkBound *b, Plan *p) {
+    fk_status s = FK_OK;
+    p->bytes = p->most_scratch = 0;
+    for (uint32_t i = 0; i < b->fn->fn->n_steps && !s; i++) s = choose(b, i, p);
+    return s ? s : lay_out(b, p);
+}
+
+static fk_status check_workspace(const FkBound *b, const Plan *p, const void *workspace,
+                                 size_t bytes) {
+    const char *fn = b->fn->fn->name;
+    if (!p->bytes) return FK_OK;
+    if (bytes < p->bytes || !workspace)
+        return fk_fail(FK_ERROR_WORKSPACE_SIZE,
+                       "fn '%s': the workspace must have %llu bytes, found %llu%s", fn,
+                       (unsigned long long)p->bytes, (unsigned long long)bytes,
+                       workspace ? "" : " at a null address");
+    if ((uintptr_t)workspace % FKM_ALIGN)
+        return fk_fail(FK_ERROR_WORKSPACE_ALIGNMENT,
+                       "fn '%s': the workspace must be aligned to %d bytes, found %p", fn,
+                       FKM_ALIGN, workspace);
+    return FK_OK;
+}
+
+// ---- one launch ----
+
+typedef struct {
+    const FkBound *b;
+    const Plan *plan;
+    uint64_t workspace;
+    void *stream;
+    bool enqueue; // else only prove that it can be
+} Run;
+
+static fk_status failed(const Run *r, const FkmLaunch *l, const char *what) {
+    return fk_fail(FK_ERROR_OVERFLOW,
+                   "fn '%s', kernel '%s': %s leaves 64 bits or divides by a number that is not "
+                   "positive",
+                   r->b->fn->fn->name, r->b->fn->module->tree->kernels[l->kernel].name, what);
+}
+
+// *skip: the grid has a 0.
+static fk_status eval_grid(const Run *r, const FkmLaunch *l, FkGrid *g, bool *skip) {
+    const int64_t *most = r->b->fn->module->device->facts.max_grid;
+    int64_t v[3];
+    bool ok = true;
+    for (int i = 0; i < 3; i++) {
+        bool known = fkm_eval(&l->grid[i], &r->b->env, &v[i]);
+        if (known && !v[i]) return *skip = true, FK_OK;
+        ok &= known;
+    }
+    *skip = false;
+    if (!ok) return failed(r, l, "its grid");
+    for (int i = 0; i < 3; i++) {
+        if (v[i] < 0 || v[i] > most[i])
+            return fk_fail(FK_ERROR_LAUNCH,
+                           "fn '%s', kernel '%s': the grid's %c must be in 0 .. %lld, found %lld",
+                           r->b->fn->fn->name, r->b->fn->module->tree->kernels[l->kernel].name,
+                           'x' + i, (long long)most[i], (long long)v[i]);
+        g->grid[i] = (uint32_t)v[i];
+        g->block[i] = l->block[i];
+    }
+    return FK_OK;
+}
+
+static fk_status eval_shared(const Run *r, const FkmLaunch *l, const FkFunction *f, FkGrid *g) {
+    int64_t v;
+    if (!fkm_eval(&l->shared, &r->b->env, &v)) return failed(r, l, "its shared memory");
+    if (v < 0 || v > f->max_dynamic)
+        return fk_fail(FK_ERROR_LAUNCH,
+                       "fn '%s', kernel '%s': shared memory must be in 0 .. %lld bytes, found %lld",
+                       r->b->fn->fn->name, r->b->fn->module->tree->kernels[l->kernel].name,
+                       (long long)f->max_dynamic, (long long)v);
+    g->shared = (uint32_t)v;
+    return FK_OK;
+}
+
+// The bytes of a rank-0 tensor on the CPU; 0 for one on the device.
+static uint64_t scalar_value(const FkBound *b, uint32_t tensor) {
+    uint64_t v = 0;
+    const DLTensor *t = b->args[tensor];
+    size_t n = (size_t)(fkm_dtype_bits((FkmDtype)b->fn->fn->tensors[tensor].dtype) + 7) / 8;
+    if (!b->address[tensor]) memcpy(&v, (const char *)t->data + t->byte_offset, n);
+    return v;
+}
+
+static bool eval_params(const Run *r, const FkmLaunch *l, uint64_t *value, int *n) {
+    *n = 0;
+    for (uint32_t i = 0; i < l->n_params; i++) {
+        const FkmParam *p = &l->params[i];
+        int64_t v;
+        uint64_t base = 0;
+        if (!fkm_eval(&p->value, &r->b->env, &v)) return false;
+        switch ((FkmParamKind)p->kind) {
+        case FKM_PARAM_TENSOR:
+        case FKM_PARAM_SCALAR: base = r->b->address[p->index]; break;
+        case FKM_PARAM_TEMP: base = r->workspace + r->plan->temp[p->index]; break;
+        case FKM_PARAM_SCRATCH: base = r->workspace + r->plan->scratch; break;
+        case FKM_PARAM_HEAD: base = r->workspace; break;
+        default: break;
+        }
+        value[(*n)++] = base + (uint64_t)v;
+        if (p->kind == FKM_PARAM_SCALAR) value[(*n)++] = scalar_value(r->b, p->index);
+    }
+    return true;
+}
+
+// Loading is allowed unless the stream captures: then the driver may refuse, and break the capture.
+static fk_status function_of(const Run *r, const FkmLaunch *l, const FkFunction **f) {
+    fk_module *m = r->b->fn->module;
+    bool capturing = false;
+    *f = atomic_load_explicit(&m->kernels[l->kernel].function, memory_order_acquire);
+    if (*f) return FK_OK;
+    fk_status s =
+        m->device->ops->stream_capturing(m->device->self, r->stream, &capturing, fk_error());
+    return s ? s : fk_kernel_function(m, l->kernel, !capturing, f);
+}
+
+static fk_status launch_one(const Run *r, const FkmLaunch *l) {
+    uint64_t value[FKM_MAX_PARAMS];
+    void *params[FKM_MAX_PARAMS];
+    const fk_device *d = r->b->fn->module->device;
+    const FkFunction *f;
+    FkGrid g;
+    int n;
+    bool skip;
+    fk_status s = eval_grid(r, l, &g, &skip);
+    if (s || skip) return s;
+    if ((s = function_of(r, l, &f)) || (s = eval_shared(r, l, f, &g))) return s;
+    if (!eval_params(r, l, value, &n)) return failed(r, l, "a parameter");
+    if (!r->enqueue) return FK_OK;
+    for (int i = 0; i < n; i++) params[i] = &value[i];
+    s = d->ops->launch(d->self, f, &g, params, n, r->stream, fk_error());
+    if (!s) return FK_OK;
+    char why[sizeof(FkError)];
+    snprintf(why, sizeof why, "%s", fk_last_error());
+    return fk_fail(s, "fn '%s', kernel '%s', grid %u x %u x %u: %.3700s", r->b->fn->fn->name,
+                   r->b->fn->module->tree->kernels[l->kernel].name, g.grid[0], g.grid[1], g.grid[2],
+                   why);
+}
+
+static fk_status run(const Run *r) {
+    const FkmFn *f = r->b->fn->fn;
+    fk_status s = FK_OK;
+    for (uint32_t i = 0; i < f->n_steps; i++) {
+        const FkmVariant *v = &f->steps[i].variants[r->plan->variant[i]];
+        for (uint32_t k = 0; k < v->n_launches && !s; k++) s = launch_one(r, &v->launches[k]);
+    }
+    return s;
+}
+
+// ---- the API ----
+
+fk_status fk_fn_workspace_size(fk_fn *fn, DLTensor *const *args, int n, size_t *bytes) {
+    FkBound b;
+    Plan p;
+    if (!fn || !bytes)
+        return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_workspace_size: fn or bytes is null");
+    fk_status s = fk_bind(fn, args, n, false, &b);
+    if (!s) s = make_plan(&b, &p);
+    if (!s) *bytes = (size_t)p.bytes;
+    return s;
+}
+
+fk_status fk_workspace_init(fk_fn *fn, DLTensor *const *args, int n, void *workspace, size_t bytes,
+                            void *stream) {
+    FkBound b;
+    Plan p;
+    if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_workspace_init: fn is null");
+    fk_status s = fk_bind(fn, args, n, false, &b);
+    if (!s) s = make_plan(&b, &p);
+    if (!s) s = check_workspace(&b, &p, workspace, bytes);
+    if (s || !p.head) return s;
+    const fk_device *d = fn->module->device;
+    return d->ops->clear(d->self, workspace, (size_t)p.head, stream, fk_error());
+}
+
+// Loads what the variant launches.
+static fk_status load_variant(const FkBound *b, const FkmVariant *v) {
+    const FkFunction *f;
+    fk_status s = FK_OK;
+    for (uint32_t i = 0; i < v->n_launches && !s; i++)
+        s = fk_kernel_function(b->fn->module, v->launches[i].kernel, true, &f);
+    return s;
+}
+
+// With addresses, what is chosen; without, every variant that may be.
+fk_status fk_fn_prepare(fk_fn *fn, DLTensor *const *args, int n) {
+    FkBound b;
+    Plan p;
+    int64_t guard;
+    if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_prepare: fn is null");
+    fk_status s = fk_bind(fn, args, n, false, &b);
+    if (!s) s = make_plan(&b, &p);
+    for (uint32_t i = 0; i < fn->fn->n_steps && !s; i++) {
+        const FkmStep *step = &fn->fn->steps[i];
+        s = load_variant(&b, &step->variants[p.variant[i]]);
+        for (uint32_t v = 0; v < step->n_variants && !s && !b.addresses; v++)
+            if (fn->usable[i] >> v & 1 && step->variants[v].guard.n &&
+                fkm_eval(&step->variants[v].guard, &b.env, &guard) && guard)
+                s = load_variant(&b, &step->variants[v]);
+    }
+    return s;
+}
+
+fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, size_t bytes,
+                    void *stream) {
+    FkBound b;
+    Plan p;
+    if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_launch: fn is null");
+    fk_status s = fk_bind(fn, args, n, true, &b);
+    if (!s) s = make_plan(&b, &p);
+    if (!s) s = check_workspace(&b, &p, workspace, bytes);
+    if (!s) s = fk_check_overlap(&b, workspace, p.bytes ? bytes : 0);
+    Run r = {&b, &p, (uint64_t)(uintptr_t)workspace, stream, false};
+    if (!s) s = run(&r);
+    r.enqueue = true;
+    return s ? s : run(&r);
+}
