@@ -128,8 +128,11 @@ static bool try_atom(IxPool *p, const Ix *x, IxTerm t, const Ix *atom, int depth
         if (positive && sizes_nonneg(p, atom->arg[0], depth - 1) &&
             sizes_nonneg(p, rest, depth - 1))
             return true;
+        /* q = floor(a/c) lies in [(a - c + 1)/c, a/c]. r + q >= 0 over integers is r + a/c >= 0,
+         * and r - q >= 0 is r - (a - c + 1)/c >= 0: a unit coefficient loses nothing. */
         const Ix *num = atom->arg[0], *c = atom->arg[1];
-        if (positive) num = ix_add(p, ix_sub(p, num, c), one);
+        bool unit = scaled->kind == IX_CONST && (scaled->num == 1 || scaled->num == -1);
+        if (positive != unit) num = ix_add(p, ix_sub(p, num, c), one);
         return sizes_nonneg(p, ix_add(p, ix_mul(p, c, rest), ix_mul(p, scaled, num)), depth - 1);
     }
     case IX_MIN:
