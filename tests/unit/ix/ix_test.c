@@ -36,7 +36,7 @@ static int teardown(void **state) {
 
 static void prints(const Ix *x, const char *want) {
     Str s = {0};
-    ix_print(&s, x, &(IxNames){size_names, axis_names});
+    ix_print(&s, x, &(IxNames){.size = size_names, .axis = axis_names});
     assert_string_equal(str_get(&s), want);
     str_free(&s);
 }
