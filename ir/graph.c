@@ -72,6 +72,10 @@ static void want_values(Sweep *s, const Ix *x) {
 /* Queues what node n reads, last first, so that the first operand is visited first. */
 static void want_operands(Sweep *s, const Node *n) {
     if (n->ix) want_values(s, n->ix);
+    for (int i = 0; n->lo && i < n->naxes - n->rank; i++) {
+        if (n->lo[i]) want_values(s, n->lo[i]);
+        if (n->hi[i]) want_values(s, n->hi[i]);
+    }
     for (int i = n->nin - 1; i >= 0; i--) {
         const Operand *o = &n->in[i];
         want(s, o->node);

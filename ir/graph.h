@@ -7,6 +7,7 @@
  *
  * An operand reads another node at an index map: one Ix over the reader's axes for each axis of the
  * node read. An IX_VALUE(n, args) inside a map is a gather: the integer value of node n at args.
+ * Its args are inside that node's domain: what may fall outside is read by a node of its own.
  * A map may leave the operand's domain only when `checked` has the bit of that position set: such
  * a read gives 0 outside (data-dependent indices; reads behind a guard). All others were proved
  * inside, or a launch check of the graph says so.
@@ -30,7 +31,7 @@
 typedef enum NodeKind {
     N_INPUT, /* parameter `param` of the fn; axes are its dimensions */
     N_CONST, /* a number; rank 0. f32: num; i32, i64, bool: inum */
-    N_INDEX, /* integer value of `ix` over the node's axes; i64 */
+    N_INDEX, /* integer value of `ix` over the node's axes, no data in it; i64 */
     N_OP,    /* pointwise `op` of in[0..arity) */
     N_REDUCE /* `red` over the axes rank..naxes-1 of in[0], or of the product of in[0..n) for
                 contract; if `where`, the last operand is a bool: elements where it is false are
@@ -65,9 +66,9 @@ typedef struct Node {
     int param;
     const char *name; /* of the statement that defines it; NULL for inner values */
     Span span;
-    /* What `domain` finds: bounds lo <= axis < hi of each reduced axis that `where` implies, over the
-     * value's axes and the reduced axes before it. NULL arrays: none; a NULL entry: the end of the
-     * range. exact: the condition holds wherever all bounds do. `where` itself stays. */
+    /* What `domain` finds: bounds lo <= axis < hi of each reduced axis that `where` implies, over
+     * the value's axes and the reduced axes before it. NULL arrays: none; a NULL entry: the end of
+     * the range. exact: the condition holds wherever all bounds do. `where` itself stays. */
     const Ix **lo, **hi;
     bool exact;
     /* What `group` decides: */

@@ -102,13 +102,23 @@ static void put_body(Str *out, const Graph *g, const Node *n, const IxNames *nam
 }
 
 static void put_bounds(Str *out, const Node *n, const IxNames *names) {
-    for (int i = 0; i < n->naxes - n->rank; i++) {
+    for (int i = 0; n->lo && i < n->naxes - n->rank; i++) {
         if (!n->lo[i] && !n->hi[i]) continue;
         str_printf(out, " bound %s", names->axis[n->rank + i]);
         put_ix(out, " from ", n->lo[i], names);
         put_ix(out, " to ", n->hi[i], names);
     }
     if (n->exact) str_add(out, " exact");
+}
+
+static void put_notes(Str *out, const Node *n, const IxNames *names) {
+    Str notes = {0};
+    if (n->roles[0]) str_printf(&notes, " roles %s", n->roles);
+    if (n->store) str_add(&notes, " store");
+    if (n->step >= 0) str_printf(&notes, " step %d", n->step);
+    put_bounds(&notes, n, names);
+    if (notes.n) str_printf(out, " @%s", str_get(&notes));
+    str_free(&notes);
 }
 
 static void put_node(Str *out, const Graph *g, const Node *n) {
@@ -122,11 +132,7 @@ static void put_node(Str *out, const Graph *g, const Node *n) {
     put_axes(out, n, &names);
     str_add(out, " = ");
     put_body(out, g, n, &names);
-    if (n->roles[0] || n->store || n->step >= 0 || n->lo) str_add(out, " @");
-    if (n->roles[0]) str_printf(out, " roles %s", n->roles);
-    if (n->store) str_add(out, " store");
-    if (n->step >= 0) str_printf(out, " step %d", n->step);
-    if (n->lo) put_bounds(out, n, &names);
+    put_notes(out, n, &names);
     str_add(out, "\n");
 }
 
