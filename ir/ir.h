@@ -14,5 +14,6 @@
 #include "ir/target.h"
 #include "ir/kernel.h"
 #include "ir/eval.h"
+#include "ir/sample.h"
 
 #endif

@@ -13,9 +13,9 @@ static const char *const size_names[] = {"M", "N", "E", "S", "T", "H"};
 static const char *const axis_names[] = {"i", "j", "k"};
 enum { M, N, E, S, T, H };
 
-#define C(v)    ix_const(&pool, v)
-#define SZ(s)   ix_size(&pool, s)
-#define AX(k)   ix_axis(&pool, k)
+#define C(v)      ix_const(&pool, v)
+#define SZ(s)     ix_size(&pool, s)
+#define AX(k)     ix_axis(&pool, k)
 #define ADD(a, b) ix_add(&pool, a, b)
 #define SUB(a, b) ix_sub(&pool, a, b)
 #define MUL(a, b) ix_mul(&pool, a, b)
