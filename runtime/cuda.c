@@ -249,15 +249,19 @@ static fk_status cuda_free(void *self, void *ptr, FkError *error) {
     CALL(cuMemFree, address(ptr));
 }
 
-static fk_status cuda_copy(void *self, void *dst, const void *src, size_t bytes, fk_copy_kind kind,
+// A copy's call may return while its last part is still on the way to the device; a launch on a
+// stream of its own would not wait for that, so fk_copy does.
+static fk_status cuda_copy(void *self, void *dst, const void *src, size_t n, fk_copy_kind kind,
                            FkError *error) {
-    if (kind == FK_TO_DEVICE) CALL(cuMemcpyHtoD, address(dst), src, bytes);
-    if (kind == FK_FROM_DEVICE) CALL(cuMemcpyDtoH, dst, address(src), bytes);
     bool pushed;
     fk_status s = enter(self, &pushed, error);
     if (s) return s;
-    s = check(cu.cuMemcpyDtoD(address(dst), address(src), bytes), "cuMemcpyDtoD", error);
-    // The driver need not wait for a copy that stays on the device; fk_copy promises to.
+    if (kind == FK_TO_DEVICE)
+        s = check(cu.cuMemcpyHtoD(address(dst), src, n), "cuMemcpyHtoD", error);
+    if (kind == FK_FROM_DEVICE)
+        s = check(cu.cuMemcpyDtoH(dst, address(src), n), "cuMemcpyDtoH", error);
+    if (kind == FK_ON_DEVICE)
+        s = check(cu.cuMemcpyDtoD(address(dst), address(src), n), "cuMemcpyDtoD", error);
     if (!s) s = check(cu.cuStreamSynchronize(NULL), "cuStreamSynchronize", error);
     leave(pushed);
     return s;

@@ -24,7 +24,7 @@
  * outputs need positive strides, no two elements at one address, and share no byte with any other
  * tensor. u4/i4 are kDLUInt/kDLInt with bits = 4: two per byte along the last dimension, low half
  * first; an odd last extent pads its last byte; the last stride is 1, the others are even.
- * A rank-0 tensor on kDLCPU is copied into the launch; every other tensor must be on the device.
+ * A rank-0 input on kDLCPU is copied into the launch; every other tensor must be on the device.
  */
 #ifndef FK_H
 #define FK_H
@@ -124,7 +124,8 @@ typedef struct fk_device_info {
 } fk_device_info;
 FK_API fk_status fk_device_describe(fk_device *device, fk_device_info *info);
 
-/* Conveniences for host programs that have no other runtime. fk_copy waits until the copy is done;
+/* Conveniences for host programs that have no other runtime. fk_copy waits until the copy is done,
+ * but not for work on streams that fk_stream_create made: sync those first;
  * `kind` says where the two ends are. A NULL stream is the device's default stream. */
 typedef enum fk_copy_kind { FK_TO_DEVICE, FK_FROM_DEVICE, FK_ON_DEVICE } fk_copy_kind;
 FK_API fk_status fk_alloc(fk_device *device, size_t bytes, void **ptr);
@@ -148,7 +149,8 @@ FK_API fk_status fk_module_load(fk_device *device, const void *bytes, size_t siz
                                 fk_module **module);
 FK_API fk_status fk_module_load_file(fk_device *device, const char *path, fk_module **module);
 /* Frees the module and its fns; NULL is allowed. Waits for the device's pending work first, so a
- * launch still running is not cut short. */
+ * launch still running is not cut short. Not while a stream captures, nor before graphs that hold
+ * its launches are done with. */
 FK_API void fk_module_unload(fk_module *module);
 
 /* NO_FN (the text lists what there is), NOT_BUILT (the text says why). */
@@ -184,8 +186,8 @@ FK_API fk_status fk_fn_param(const fk_fn *fn, int param, fk_param_info *info);
 FK_API const char *fk_fn_dim(const fk_fn *fn, int param, int dim);
 /* Name of size symbol `size`, NULL if there is none; *bound is its fixed value, or -1. */
 FK_API const char *fk_fn_size(const fk_fn *fn, int size, int64_t *bound);
-/* The extents of a parameter for given values of all size symbols: `shape` has room for its rank.
- * SHAPE if one is negative, OVERFLOW. */
+/* The extents of a parameter for given values of all size symbols, bound ones included: `shape` has
+ * room for its rank. SHAPE if one is negative, OVERFLOW. */
 FK_API fk_status fk_fn_shape(const fk_fn *fn, const int64_t *sizes, int param, int64_t *shape);
 
 /* ---- launching ----

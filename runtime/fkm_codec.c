@@ -294,7 +294,7 @@ void fkm_seal(void *bytes, size_t n) {
 }
 
 static void *refuse(FkmError *error, const char *why) {
-    snprintf(error->text, sizeof error->text, "%s", why);
+    if (why != error->text) snprintf(error->text, sizeof error->text, "%s", why);
     return NULL;
 }
 
@@ -314,11 +314,16 @@ void *fkm_encode(const FkmModule *m, size_t *n, FkmError *error) {
     return c.bytes;
 }
 
-static const char *read_header(Codec *c) {
+static const char *read_header(Codec *c, FkmError *error) {
     Header h = {0};
     header(c, &h);
     if (c->wrong) return c->wrong;
-    if (h.version != FKM_VERSION || h.zero) return "its format is of another version of fkc";
+    if (h.version != FKM_VERSION) {
+        snprintf(error->text, sizeof error->text,
+                 "its format is version %u, this library reads version %d", h.version, FKM_VERSION);
+        return error->text;
+    }
+    if (h.zero) return "its header has a bit set that means nothing";
     if (h.size != c->size) return "its length is not what its header says";
     if (h.sum != checksum(c->bytes + HEADER, c->size - HEADER)) return "its checksum is wrong";
     return NULL;
@@ -326,7 +331,7 @@ static const char *read_header(Codec *c) {
 
 FkmModule *fkm_decode(void *bytes, size_t n, FkmError *error) {
     Codec c = {.reading = true, .bytes = bytes, .size = n};
-    const char *wrong = read_header(&c);
+    const char *wrong = read_header(&c, error);
     if (wrong) return refuse(error, wrong);
     FkmModule *m = calloc(1, sizeof *m);
     if (!m) return refuse(error, "out of memory");

@@ -41,9 +41,9 @@ static fk_status load_owned(fk_device *d, void *bytes, size_t size, const char *
         free(m);
         free(bytes);
         if (!m) return fk_fail(FK_ERROR_MEMORY, "out of memory for a module");
-        return fk_fail(FK_ERROR_BAD_MODULE, "%s%sis not a module that libfk %d.%d.%d can read: %s",
-                       path ? path : "the buffer", path ? ": " : " ", FK_VERSION / 10000,
-                       FK_VERSION / 100 % 100, FK_VERSION % 100, error.text);
+        return fk_fail(FK_ERROR_BAD_MODULE, "%s is not a module that libfk %d.%d.%d can read: %s",
+                       path ? path : "the buffer", FK_VERSION / 10000, FK_VERSION / 100 % 100,
+                       FK_VERSION % 100, error.text);
     }
     *m = (fk_module){.device = d, .bytes = bytes, .tree = tree};
     pthread_mutex_init(&m->loading, NULL);

@@ -41,13 +41,17 @@ static const char *device_name(DLDevice d, char *text, size_t room) {
     return text;
 }
 
+static bool on_host(DLDevice d) {
+    return d.device_type == kDLCPU || d.device_type == kDLCUDAHost;
+}
+
 static fk_status check_device(const FkBound *b, uint32_t i, const DLTensor *t, bool scalar) {
     char want[32], found[32];
     DLDevice here = b->fn->module->device->facts.info.dl;
     if (t->device.device_type == here.device_type && t->device.device_id == here.device_id)
         return FK_OK;
     if (t->device.device_type == kDLCUDAManaged && here.device_type == kDLCUDA) return FK_OK;
-    if (scalar && t->device.device_type == kDLCPU) return FK_OK;
+    if (scalar && on_host(t->device)) return FK_OK;
     return REFUSE(b, i, FK_ERROR_DEVICE, "the data must be on %s%s, found on %s",
                   device_name(here, want, sizeof want), scalar ? " or the CPU" : "",
                   device_name(t->device, found, sizeof found));
@@ -172,9 +176,7 @@ static fk_status set_address(FkBound *b, uint32_t i, const DLTensor *t, bool emp
                       f->rank ? (long long)t->shape[0] : 1LL);
     if (!t->data && !empty) b->addresses = false;
     if (!t->data || empty) return FK_OK;
-    if (t->device.device_type == kDLCPU &&
-        b->fn->module->device->facts.info.dl.device_type != kDLCPU)
-        return FK_OK; // copied into the launch
+    if (!f->rank && !f->is_output && on_host(t->device)) return FK_OK; // copied into the launch
     if (at % unit)
         return REFUSE(b, i, FK_ERROR_ALIGNMENT,
                       "the address must be a multiple of %u, found 0x%llx", unit,

@@ -15,12 +15,12 @@
 #define E(...)          {(FkmInsn[]){__VA_ARGS__}, N_OF(((FkmInsn[]){__VA_ARGS__}))}
 #define LIST(type, ...) (type[]){__VA_ARGS__}, N_OF(((type[]){__VA_ARGS__}))
 // Instructions as plain braces, which static data may hold.
-#define K_(v)           {FKM_OP_CONST, 0, 0, v}
-#define S_(i)           {FKM_OP_SIZE, i, 0, 0}
-#define EXTENT(t, d)    {FKM_OP_EXTENT, t, d, 0}
-#define STRIDE(t, d)    {FKM_OP_STRIDE, t, d, 0}
-#define ALIGN(t)        {FKM_OP_ALIGN, t, 0, 0}
-#define DO(op)          {FKM_OP_##op, 0, 0, 0}
+#define K_(v)        {FKM_OP_CONST, 0, 0, v}
+#define S_(i)        {FKM_OP_SIZE, i, 0, 0}
+#define EXTENT(t, d) {FKM_OP_EXTENT, t, d, 0}
+#define STRIDE(t, d) {FKM_OP_STRIDE, t, d, 0}
+#define ALIGN(t)     {FKM_OP_ALIGN, t, 0, 0}
+#define DO(op)       {FKM_OP_##op, 0, 0, 0}
 
 enum { M, N, K };
 static FkmFn sample_fns[] = {
@@ -40,35 +40,35 @@ static FkmFn sample_fns[] = {
         LIST(FkmTemp, {E(S_(M), S_(N), DO(MUL), K_(4), DO(MUL))}),
         LIST(
             FkmStep,
-            {"y", LIST(FkmVariant,
-                       {"fast", "sm_90a",
-                        E(STRIDE(1, 0), K_(8), DO(MOD), K_(0), DO(EQ), ALIGN(1), K_(16),
-                          DO(MOD), K_(0), DO(EQ), DO(AND), K_(64), S_(K), DO(LE), DO(AND)),
-                        E(K_(10)), E(S_(M), K_(8), DO(MUL)),
-                        LIST(FkmLaunch,
-                             {0,
-                              {E(S_(M)), E(K_(1)), E(K_(1))},
-                              {128, 1, 1},
-                              E(K_(512)),
-                              LIST(FkmParam, {FKM_PARAM_TENSOR, 0, {0}},
-                                   {FKM_PARAM_SCRATCH, 0, E(K_(16))})},
-                             {1, {E(S_(M)), E(K_(1)), E(K_(1))}, {64, 2, 1}, {0}, NULL, 0})},
-                       {"general",
-                        "sm_80",
-                        {0},
-                        E(K_(100)),
-                        {0},
-                        LIST(FkmLaunch,
-                             {1,
-                              {E(S_(M), K_(127), DO(ADD), K_(128), DO(DIV)), E(S_(N)), E(K_(1))},
-                              {256, 1, 1},
-                              {0},
-                              LIST(FkmParam, {FKM_PARAM_TENSOR, 0, {0}}, {FKM_PARAM_TENSOR, 1, {0}},
-                                   {FKM_PARAM_TENSOR, 3, {0}}, {FKM_PARAM_SCALAR, 2, {0}},
-                                   {FKM_PARAM_VALUE, 0, E(STRIDE(0, 0))},
-                                   {FKM_PARAM_VALUE, 0, E(S_(K))}, {FKM_PARAM_TEMP, 0, {0}},
-                                   {FKM_PARAM_HEAD, 0, {0}},
-                                   {FKM_PARAM_VALUE, 0, E(DO(SM_COUNT))})})})}),
+            {"y",
+             LIST(FkmVariant,
+                  {"fast", "sm_90a",
+                   E(STRIDE(1, 0), K_(8), DO(MOD), K_(0), DO(EQ), ALIGN(1), K_(16), DO(MOD), K_(0),
+                     DO(EQ), DO(AND), K_(64), S_(K), DO(LE), DO(AND)),
+                   E(K_(10)), E(S_(M), K_(8), DO(MUL)),
+                   LIST(FkmLaunch,
+                        {0,
+                         {E(S_(M)), E(K_(1)), E(K_(1))},
+                         {128, 1, 1},
+                         E(K_(512)),
+                         LIST(FkmParam, {FKM_PARAM_TENSOR, 0, {0}},
+                              {FKM_PARAM_SCRATCH, 0, E(K_(16))})},
+                        {1, {E(S_(M)), E(K_(1)), E(K_(1))}, {64, 2, 1}, {0}, NULL, 0})},
+                  {"general",
+                   "sm_80",
+                   {0},
+                   E(K_(100)),
+                   {0},
+                   LIST(FkmLaunch,
+                        {1,
+                         {E(S_(M), K_(127), DO(ADD), K_(128), DO(DIV)), E(S_(N)), E(K_(1))},
+                         {256, 1, 1},
+                         {0},
+                         LIST(FkmParam, {FKM_PARAM_TENSOR, 0, {0}}, {FKM_PARAM_TENSOR, 1, {0}},
+                              {FKM_PARAM_TENSOR, 3, {0}}, {FKM_PARAM_SCALAR, 2, {0}},
+                              {FKM_PARAM_VALUE, 0, E(STRIDE(0, 0))}, {FKM_PARAM_VALUE, 0, E(S_(K))},
+                              {FKM_PARAM_TEMP, 0, {0}}, {FKM_PARAM_HEAD, 0, {0}},
+                              {FKM_PARAM_VALUE, 0, E(DO(SM_COUNT))})})})}),
     },
     {
         .name = "sizes",
@@ -105,21 +105,20 @@ static FkmFn sample_fns[] = {
              {"o", FKM_U4, true, LIST(FkmDim, {"R", E(S_(0))}, {"C", E(S_(1))}), 0}),
         LIST(FkmSize, {"R", -1}, {"C", -1}),
         LIST(FkmSolve, {0, 0, 0, E(EXTENT(0, 0)), {0}}, {1, 0, 1, E(EXTENT(0, 1)), {0}}),
-        .steps =
-            (FkmStep[]){
-                {"o", LIST(FkmVariant,
-                           {"general",
-                            "sm_80",
-                            {0},
-                            {0},
-                            {0},
-                            LIST(FkmLaunch, {1,
-                                             {E(S_(0)), E(K_(1)), E(K_(1))},
-                                             {32, 1, 1},
-                                             {0},
-                                             LIST(FkmParam, {FKM_PARAM_TENSOR, 0, {0}},
-                                                  {FKM_PARAM_VALUE, 0, E(STRIDE(0, 0))},
-                                                  {FKM_PARAM_VALUE, 0, E(STRIDE(0, 1))})})})}},
+        .steps = (FkmStep[]){{"o", LIST(FkmVariant,
+                                        {"general",
+                                         "sm_80",
+                                         {0},
+                                         {0},
+                                         {0},
+                                         LIST(FkmLaunch,
+                                              {1,
+                                               {E(S_(0)), E(K_(1)), E(K_(1))},
+                                               {32, 1, 1},
+                                               {0},
+                                               LIST(FkmParam, {FKM_PARAM_TENSOR, 0, {0}},
+                                                    {FKM_PARAM_VALUE, 0, E(STRIDE(0, 0))},
+                                                    {FKM_PARAM_VALUE, 0, E(STRIDE(0, 1))})})})}},
         .n_steps = 1,
     },
 };

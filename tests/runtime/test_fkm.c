@@ -99,7 +99,7 @@ static void says_what_is_wrong(void **state) {
     assert_string_equal(error.text, "its checksum is wrong");
     bytes[8] = 99;
     assert_null(decode(bytes, n, &error));
-    assert_string_equal(error.text, "its format is of another version of fkc");
+    assert_string_equal(error.text, "its format is version 99, this library reads version 1");
     bytes[0] = 'x';
     assert_null(decode(bytes, n, &error));
     assert_string_equal(error.text, "it does not begin like an fkm module");
@@ -107,7 +107,7 @@ static void says_what_is_wrong(void **state) {
 }
 
 // A change of the sample that fkm_check must refuse with this text.
-#define REFUSES(field, value, why)                                                                \
+#define REFUSES(field, value, why)                                                                 \
     do {                                                                                           \
         __typeof__(field) kept_ = field;                                                           \
         FkmError error_ = {""};                                                                    \
@@ -115,7 +115,7 @@ static void says_what_is_wrong(void **state) {
         field = value;                                                                             \
         assert_null(fkm_encode(&sample, &n_, &error_));                                            \
         field = kept_;                                                                             \
-        assert_string_equal(error_.text, why);                                                    \
+        assert_string_equal(error_.text, why);                                                     \
     } while (0)
 
 static void checks_the_tree(void **state) {
