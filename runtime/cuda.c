@@ -46,7 +46,7 @@ enum { // their values, from cuda.h
     STREAM_NON_BLOCKING = 1,
 };
 
-#define CU(ret, name, symbol, need, args) ret(*name) args;
+#define CU(name, version, need, args) CUresult(*name) args;
 static struct {
 #include "runtime/cuda.def"
 } cu;
@@ -67,9 +67,9 @@ static void open_driver(void) {
     }
     enum { OPT, MUST };
     const char *missing = NULL;
-#define CU(ret, name, symbol, need, args)                                                          \
-    *(void **)&cu.name = dlsym(lib, symbol);                                                       \
-    if (!cu.name && need && !missing) missing = symbol;
+#define CU(name, version, need, args)                                                              \
+    *(void **)&cu.name = dlsym(lib, #name version);                                                \
+    if (!cu.name && need && !missing) missing = #name;
 #include "runtime/cuda.def"
 #undef CU
     if (missing)

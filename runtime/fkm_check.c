@@ -88,9 +88,10 @@ static bool check_tensors(const Check *c, FkmFn *f) {
         t->first_dim = first;
         if (!limit(c, "dimensions of a tensor", t->rank, FKM_MAX_RANK)) return false;
         first += t->rank;
-        for (uint32_t d = 0; d < t->rank; d++)
-            if (!t->dims[d].text || !expr(c, "a dimension", &t->dims[d].size, true, sizes_only))
-                return t->dims[d].text != NULL || refuse(c, "a dimension without its text");
+        for (uint32_t d = 0; d < t->rank; d++) {
+            if (!t->dims[d].text) return refuse(c, "a dimension without its text");
+            if (!expr(c, "a dimension", &t->dims[d].size, true, sizes_only)) return false;
+        }
     }
     return limit(c, "dimensions", first, FKM_MAX_DIMS);
 }
@@ -218,9 +219,10 @@ bool fkm_check(FkmModule *m, FkmError *error) {
     Check c = {error, m, NULL};
     for (uint32_t i = 0; i < m->n_kernels; i++)
         if (!check_kernel(&c, &m->kernels[i])) return false;
-    for (uint32_t i = 0; i < m->n_left_out; i++)
-        if (!named(&c, "left-out fn", m->left_out[i].name) || !m->left_out[i].reason)
-            return m->left_out[i].reason || refuse(&c, "a left-out fn without a reason");
+    for (uint32_t i = 0; i < m->n_left_out; i++) {
+        if (!named(&c, "left-out fn", m->left_out[i].name)) return false;
+        if (!m->left_out[i].reason) return refuse(&c, "a left-out fn without a reason");
+    }
     for (uint32_t i = 0; i < m->n_fns; i++)
         if (!check_fn(&c, &m->fns[i])) return false;
     return true;

@@ -2,13 +2,13 @@
 // renames functions to their versions by macros, so `name` below is the versioned one.
 #include <cuda.h>
 
-#define CU(ret, name, symbol, need, args) const void *check_##name(void);
+#define CU(name, version, need, args) const void *check_##name(void);
 #include "runtime/cuda.def"
 #undef CU
 
-#define CU(ret, name, symbol, need, args)                                                          \
+#define CU(name, version, need, args)                                                              \
     const void *check_##name(void) {                                                               \
-        static ret(*const same_type) args = name;                                                  \
+        static CUresult(*const same_type) args = name;                                             \
         return (const void *)&same_type;                                                           \
     }
 #include "runtime/cuda.def"

@@ -6,7 +6,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define CU(ret, name, symbol, need, args) EXPORT ret name args __asm__(symbol);
+#define CU(name, version, need, args) EXPORT CUresult name args __asm__(#name version);
 #include "runtime/cuda.def"
 #undef CU
 

@@ -125,6 +125,13 @@ static void checks_the_tree(void **state) {
     FkmLaunch *l = v[1].launches;
     REFUSES(f->tensors[0].dtype, 77, "fn 'linear': 'x' has an unknown dtype");
     REFUSES(f->tensors[1].is_output, true, "fn 'linear': an input follows an output");
+    REFUSES(f->tensors[0].dims[0].text, NULL, "fn 'linear': a dimension without its text");
+    REFUSES(f->tensors[0].dims[0].size.code[0], FKM_SIZE(3),
+            "fn 'linear': a dimension has a size that does not exist");
+    REFUSES(f->tensors[0].dims[0].size.code[0], FKM_EXTENT(0, 0),
+            "fn 'linear': a dimension has an extent where none is known");
+    REFUSES(sample.left_out[0].name, "", "a left-out fn without a name");
+    REFUSES(sample.left_out[0].reason, NULL, "a left-out fn without a reason");
     REFUSES(f->n_solves, 2, "fn 'linear': no equation solves N");
     REFUSES(f->solves[2].size, 0, "fn 'linear': M is solved twice");
     REFUSES(f->solves[2].dim, 9, "fn 'linear': an equation names what does not exist");
