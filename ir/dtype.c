@@ -27,14 +27,15 @@ typedef struct Real {
     int mant, emin;
     double max;    /* largest finite */
     bool saturate; /* else a larger value is an infinity */
+    double bias;   /* 2^(bias of an f32 - its bias) */
 } Real;
 
 static const Real *real_of(DType t) {
-    static const Real f32 = {23, -126, 0x1.fffffep127, false};
-    static const Real f16 = {10, -14, 65504, false};
-    static const Real bf16 = {7, -126, 0x1.fep127, false};
-    static const Real e4m3 = {3, -6, 448, true};
-    static const Real e5m2 = {2, -14, 57344, true};
+    static const Real f32 = {23, -126, 0x1.fffffep127, false, 1};
+    static const Real f16 = {10, -14, 65504, false, 0x1p112};
+    static const Real bf16 = {7, -126, 0x1.fep127, false, 1};
+    static const Real e4m3 = {3, -6, 448, true, 0x1p120};
+    static const Real e5m2 = {2, -14, 57344, true, 0x1p112};
     switch (t) {
     case DT_f32: return &f32;
     case DT_f16: return &f16;
@@ -118,15 +119,21 @@ int64_t dtype_to_int(DType t, double v) {
     return dtype_clamp(t, (int64_t)v);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------- */
 
+/* Little-endian hosts only, as the GPU is. */
 static uint64_t get_bits(const void *base, int64_t index, int bits) {
     const unsigned char *p = base;
-    if (bits == 4) return (uint64_t)(p[index / 2] >> (index % 2 * 4) & 15);
-    uint64_t v = 0;
-    memcpy(&v, p + index * (bits / 8), (size_t)bits / 8); /* little-endian hosts only, like CUDA */
-    return v;
+    uint16_t v16;
+    uint32_t v32;
+    uint64_t v64;
+    switch (bits) {
+    case 4: return (uint64_t)(p[index / 2] >> (index % 2 * 4) & 15);
+    case 8: return p[index];
+    case 16: memcpy(&v16, p + 2 * index, sizeof v16); return v16;
+    case 32: memcpy(&v32, p + 4 * index, sizeof v32); return v32;
+    default: memcpy(&v64, p + 8 * index, sizeof v64); return v64;
+    }
 }
 
 static void put_bits(void *base, int64_t index, int bits, uint64_t v) {
@@ -140,20 +147,24 @@ static void put_bits(void *base, int64_t index, int bits, uint64_t v) {
     }
 }
 
+/* The pattern, moved to where an f32 has its exponent, reads as the number times a power of two:
+ * the difference of the biases (subnormals too: the product is exact). */
 static double real_decode(DType t, uint64_t b) {
     const Real *f = real_of(t);
-    int ebits = facts[t].bits - 1 - f->mant;
-    uint64_t m = b & ((1u << f->mant) - 1), e = b >> f->mant & ((1u << ebits) - 1);
+    int bits = facts[t].bits, ebits = bits - 1 - f->mant;
+    uint32_t mag = (uint32_t)b & ((1u << (bits - 1)) - 1), top = ((1u << ebits) - 1) << f->mant;
     double v;
-    if (t == DT_e4m3 && (b & 0x7F) == 0x7F)
-        v = (double)NAN; /* its top exponent has numbers */
-    else if (t != DT_e4m3 && e == (1u << ebits) - 1)
-        v = m ? (double)NAN : (double)INFINITY;
-    else if (e == 0)
-        v = ldexp((double)m, f->emin - f->mant);
-    else
-        v = ldexp((double)(m | 1u << f->mant), (int)e - 1 + f->emin - f->mant);
-    return b >> (facts[t].bits - 1) ? -v : v;
+    if (t == DT_e4m3 ? mag == 0x7F : mag > top) { /* e4m3's top exponent has numbers */
+        v = (double)NAN;
+    } else if (t != DT_e4m3 && mag == top) {
+        v = (double)INFINITY;
+    } else {
+        float x;
+        mag <<= 23 - f->mant;
+        memcpy(&x, &mag, sizeof x);
+        v = (double)x * f->bias;
+    }
+    return b >> (bits - 1) ? -v : v;
 }
 
 static uint64_t real_encode(DType t, double v) {

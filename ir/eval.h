@@ -24,8 +24,7 @@ typedef struct EvalTensor {
     void *data;
 } EvalTensor;
 
-/* ---- scalar ops: one function a row of op.def -------------------------------------------------
- */
+/* ---- scalar ops: one function a row of op.def --------------------------------------------- */
 
 /* Operands carry their value types (reals in r, the rest in i), widened to op_operand's; `type` is
  * the node's type, `vt` the value type of the operands (select: of the arms). */
@@ -41,8 +40,7 @@ EvalVal eval_load(DType type, const void *base, int64_t index);
 float eval_random(uint64_t seed, const int64_t idx[4]);
 void eval_philox(uint32_t ctr[4], uint32_t key0, uint32_t key1); /* Philox4x32-10, in place */
 
-/* ---- graphs ------------------------------------------------------------------------------------
- */
+/* ---- graphs ------------------------------------------------------------------------------- */
 
 typedef struct Eval Eval;
 
@@ -52,12 +50,14 @@ Eval *eval_new(const Graph *g, const int64_t *sizes, const EvalTensor *tensors);
 void eval_free(Eval *e);
 /* One element of a node's value. Thread-safe. */
 EvalVal eval_at(Eval *e, int node, const int64_t *index);
+/* One element of an output, as the accuracy table compares it: without its last rounding, unless
+ * that saturates or overflows. Thread-safe. */
+EvalVal eval_reference(Eval *e, int param, const int64_t *index);
 /* A whole output into out->data, rounded to its type; on `threads` threads (0: all cores). Returns
  * the number of unsure elements. */
 int64_t eval_output(Eval *e, int param, const EvalTensor *out, int threads);
 
-/* ---- tile programs ------------------------------------------------------------------------------
- */
+/* ---- tile programs ------------------------------------------------------------------------ */
 
 /* Runs a whole plan: every step's tile program in order, temporaries in between, into the tensors
  * of the outputs. `split` > 1 cuts each outermost loop with carried values into so many parts and

@@ -17,8 +17,7 @@
 
 #include <math.h>
 
-/* ---- helpers -----------------------------------------------------------------------------------
- */
+/* ---- helpers ------------------------------------------------------------------------------ */
 
 static EvalVal integer(int64_t i, bool unsure) {
     return (EvalVal){.i = i, .unsure = unsure, .exact = true};
@@ -49,8 +48,7 @@ static bool is_real(DType t) {
 #define BOTH(field) (in[0].field && in[1].field)
 #define ANY(field)  (in[0].field || in[1].field)
 
-/* ---- arithmetic --------------------------------------------------------------------------------
- */
+/* ---- arithmetic --------------------------------------------------------------------------- */
 
 #define ARITH(name, symbol)                                                                        \
     static EvalVal eval_##name(DType type, DType vt, const EvalVal *in) {                          \
@@ -111,8 +109,7 @@ static EvalVal eval_sign(DType type, DType vt, const EvalVal *in) {
     return rounded(isnan(x) || x == 0 ? x : copysign(1, x), unsure, true);
 }
 
-/* ---- functions ---------------------------------------------------------------------------------
- */
+/* ---- functions ---------------------------------------------------------------------------- */
 
 #define REAL(name, formula)                                                                        \
     static EvalVal eval_##name(DType type, DType vt, const EvalVal *in) {                          \
@@ -149,8 +146,7 @@ static EvalVal eval_pow(DType type, DType vt, const EvalVal *in) {
     return inexact(pow(in[0].r, in[1].r), ANY(unsure));
 }
 
-/* ---- comparison and logic
- * ------------------------------------------------------------------------ */
+/* ---- comparison and logic ------------------------------------------------------------------ */
 
 static EvalVal compared(DType vt, const EvalVal *in, bool reals, bool ints) {
     if (!is_real(vt)) return integer(ints, ANY(unsure));
@@ -204,8 +200,7 @@ static EvalVal eval_within(DType type, DType vt, const EvalVal *in) {
     return v;
 }
 
-/* ---- copies and casts
- * ------------------------------------------------------------------------------ */
+/* ---- copies and casts ---------------------------------------------------------------------- */
 
 static EvalVal eval_copy(DType type, DType vt, const EvalVal *in) {
     (void)type, (void)vt;
@@ -251,8 +246,7 @@ EvalVal eval_const(DType type, double num, int64_t inum) {
     return integer(inum, false);
 }
 
-/* ---- random numbers
- * ---------------------------------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------------------------ */
 
 /* Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). */
 void eval_philox(uint32_t ctr[4], uint32_t k0, uint32_t k1) {
@@ -281,8 +275,7 @@ static EvalVal eval_rand(DType type, DType vt, const EvalVal *in) {
     return rounded((double)eval_random((uint64_t)in[0].i, idx), unsure, true);
 }
 
-/* ---- the tables
- * ---------------------------------------------------------------------------------------- */
+/* ---- the tables ---------------------------------------------------------------------------- */
 
 EvalFn *eval_fn(Op op) {
     static EvalFn *const fn[OP_COUNT] = {
