@@ -1,0 +1,262 @@
+/* loop.c - loops and carried values.
+ *
+ * A carried value is an alloca for each element a thread holds (promoted to registers later). A
+ * loop over an axis with registers runs whole blocks unguarded, then the rest one element a thread;
+ * with lanes each thread takes its share, and merge.c joins the parts.
+ *
+ * When the frame of a carried value moves from old to new, the value is multiplied by
+ * rescale(old, new): after each step of the frame, before anything else reads either.
+ */
+#include "backend/nvptx/merge.h"
+#include "backend/nvptx/ptx.h"
+
+/* ---- what depends on which axis
+ * --------------------------------------------------------------------- */
+
+typedef struct DepsWalk {
+    Lower *l;
+    uint32_t *outer; /* by carry: the axes open outside its loop */
+    uint32_t open;
+    bool changed;
+} DepsWalk;
+
+static void deps_add(DepsWalk *w, int id, uint32_t d) {
+    uint32_t old = w->l->deps[id];
+    w->l->deps[id] |= d;
+    w->changed |= w->l->deps[id] != old;
+}
+
+static void deps_block(DepsWalk *w, const TBlock *b) {
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        uint32_t d = 0;
+        for (int a = 0; a < i->nargs; a++) d |= w->l->deps[i->args[a]];
+        for (int a = 0; a < i->nix; a++) d |= ix_deps(w->l, i->ix[a]);
+        if (i->id >= 0) {
+            w->l->type[i->id] = i->type;
+            deps_add(w, i->id, d);
+        }
+        if (i->kind == T_STEP) deps_add(w, i->args[0], d & w->outer[i->args[0]]);
+        if (i->kind == T_LOOP) {
+            for (int c = 0; c < i->carries.n; c++) {
+                const TCarry *y = &i->carries.v[c];
+                w->l->type[y->id] = y->type;
+                w->outer[y->id] = w->open;
+                if (y->frame >= 0) deps_add(w, y->id, w->l->deps[y->frame] & w->open);
+            }
+            w->open |= 1u << i->axis;
+        }
+        deps_block(w, &i->body);
+        if (i->kind == T_LOOP) w->open &= ~(1u << i->axis);
+    }
+}
+
+void deps_find(Lower *l) {
+    DepsWalk w = {.l = l, .outer = ARENA_ARRAY(l->arena, uint32_t, l->t->nvalues + 1)};
+    do {
+        w.changed = false;
+        w.open = 0;
+        for (int a = 0; a < l->t->ngrid; a++) w.open |= 1u << a;
+        deps_block(&w, &l->t->body);
+    } while (w.changed);
+}
+
+/* ---- carried values
+ * ---------------------------------------------------------------------------------- */
+
+Frag carry_read(Lower *l, int id) {
+    const CarryState *c = l->carry[id];
+    Frag f = frag_new(l, c->mask);
+    FK_ASSERT(f.n == c->n);
+    Ty t = reg_type(l, c->c->type);
+    for (int i = 0; i < c->n; i++) f.v[i] = LLVMBuildLoad2(l->b, t, c->slot[i], "");
+    return f;
+}
+
+static uint32_t inner_axes(const TInst *loop) {
+    uint32_t m = 1u << loop->axis;
+    for (int k = 0; k < loop->body.inst.n; k++) {
+        const TInst *i = loop->body.inst.v[k];
+        if (i->kind == T_LOOP) m |= inner_axes(i);
+        if (i->kind != T_GUARD) continue;
+        for (int g = 0; g < i->body.inst.n; g++)
+            if (i->body.inst.v[g]->kind == T_LOOP) m |= inner_axes(i->body.inst.v[g]);
+    }
+    return m;
+}
+
+static void carry_open(Lower *l, const TInst *loop, const TCarry *c) {
+    CarryState *s = ARENA_NEW(l->arena, CarryState);
+    s->c = c;
+    s->mask = frag_live(l, l->deps[c->id]);
+    s->inner = inner_axes(loop);
+    Frag shape = frag_new(l, s->mask);
+    s->n = shape.n;
+    s->slot = ARENA_ARRAY(l->arena, Val, s->n);
+    if (c->has_finish) s->stepped = ARENA_ARRAY(l->arena, Val, s->n);
+    for (int i = 0; i < s->n; i++) {
+        s->slot[i] = LLVMBuildAlloca(l->frame, reg_type(l, c->type), c->name ? c->name : "carry");
+        LLVMBuildStore(l->b, identity(l, c->red, c->type), s->slot[i]);
+        if (!s->stepped) continue;
+        s->stepped[i] = LLVMBuildAlloca(l->frame, l->i1, "stepped");
+        LLVMBuildStore(l->b, LLVMConstInt(l->i1, 0, 0), s->stepped[i]);
+    }
+    l->carry[c->id] = s;
+}
+
+/* What is left when no element was stepped. */
+static void carry_close(Lower *l, const CarryState *s) {
+    const TCarry *c = s->c;
+    if (!s->stepped) return;
+    bool is_real = dtype_value(c->type) == DT_f32;
+    Val empty = is_real ? const_real(l, c->finish) : const_int(l, c->type, (int64_t)c->finish);
+    for (int i = 0; i < s->n; i++) {
+        Val v = LLVMBuildLoad2(l->b, reg_type(l, c->type), s->slot[i], "");
+        Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[i], "");
+        LLVMBuildStore(l->b, LLVMBuildSelect(l->b, any, v, empty, ""), s->slot[i]);
+    }
+}
+
+Val rescale_factor(Lower *l, const TCarry *c, Val old, Val new) {
+    Val stack[64];
+    int n = 0;
+    for (int i = 0; i < c->rescale.n; i++) {
+        const TFactor *f = &c->rescale.v[i];
+        if (f->kind == TF_OP) {
+            int arity = op_arity(f->op);
+            DType from[8] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32};
+            FK_ASSERT(n >= arity);
+            n -= arity;
+            stack[n] = op_emit(l, f->op, DT_f32, from, stack + n);
+        } else {
+            FK_ASSERT(n < 64);
+            stack[n] = f->kind == TF_OLD ? old : f->kind == TF_NEW ? new : const_real(l, f->num);
+        }
+        n++;
+    }
+    FK_ASSERT(n == 1);
+    /* A frame that did not move leaves the state alone, also at -inf. */
+    Val same = LLVMBuildFCmp(l->b, LLVMRealOEQ, old, new, "");
+    return LLVMBuildSelect(l->b, same, const_real(l, 1), stack[0], "");
+}
+
+/* The states in the frame of `moved` follow it from `old` (a fragment of its mask). */
+static void frame_moved(Lower *l, const CarryState *moved, const Frag *old) {
+    for (int id = 0; id < l->t->nvalues; id++) {
+        CarryState *s = l->carry[id];
+        if (!s || s->c->frame != moved->c->id || !s->c->rescale.n) continue;
+        Frag shape = frag_new(l, s->mask);
+        Frag now = carry_read(l, moved->c->id);
+        for (int i = 0; i < s->n; i++) {
+            int m = frag_at(l, shape.mask, i, moved->mask);
+            Val f = rescale_factor(l, s->c, old->v[m], now.v[m]);
+            Val v = LLVMBuildLoad2(l->b, l->f32, s->slot[i], "");
+            LLVMBuildStore(l->b, LLVMBuildFMul(l->b, v, f, ""), s->slot[i]);
+        }
+    }
+}
+
+static bool has_followers(const Lower *l, int id) {
+    for (int k = 0; k < l->t->nvalues; k++)
+        if (l->carry[k] && l->carry[k]->c->frame == id && l->carry[k]->c->rescale.n) return true;
+    return false;
+}
+
+void emit_step(Lower *l, const TInst *i) {
+    CarryState *s = l->carry[i->args[0]];
+    Frag elem = value_of(l, i->args[1]);
+    DType from[2] = {s->c->type, l->type[i->args[1]]};
+    bool frame = has_followers(l, s->c->id);
+    Frag old = {0};
+    if (frame) old = carry_read(l, s->c->id);
+    /* Every element of the loop's axes joins, whether or not its value differs. */
+    uint32_t folded = frag_live(l, s->inner);
+    Frag all = frag_new(l, s->mask | folded);
+    Ty t = reg_type(l, s->c->type);
+    for (int k = 0; k < all.n; k++) {
+        int c = frag_at(l, all.mask, k, s->mask);
+        Val in[2] = {LLVMBuildLoad2(l->b, t, s->slot[c], ""),
+                     elem.v[frag_at(l, all.mask, k, elem.mask)]};
+        Val v = op_emit(l, reduce_combine(s->c->red), s->c->type, from, in);
+        Val there = NULL; /* the rest of a loop with vec > 1 */
+        for (int a = 0; a < l->t->axes.n; a++) {
+            if (!(s->inner >> a & 1) || !l->axis[a].open) continue;
+            Val p = l->axis[a].in[frag_coord(l, all.mask, k, a)];
+            if (p) there = there ? LLVMBuildAnd(l->b, there, p, "") : p;
+        }
+        if (there) v = LLVMBuildSelect(l->b, there, v, in[0], "");
+        LLVMBuildStore(l->b, v, s->slot[c]);
+        if (!s->stepped) continue;
+        Val yes = there ? there : LLVMConstInt(l->i1, 1, 0);
+        Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[c], "");
+        LLVMBuildStore(l->b, LLVMBuildOr(l->b, any, yes, ""), s->stepped[c]);
+    }
+    if (frame) frame_moved(l, s, &old);
+}
+
+/* ---- loops
+ * -------------------------------------------------------------------------------------------- */
+
+static Val i64c(const Lower *l, int64_t v) {
+    return LLVMConstInt(l->i64, (uint64_t)v, 1);
+}
+
+/* Opens the axis with regs * vec elements from `first`. With `end` (the rest of a loop with
+ * vec > 1) elements past it are marked and moved back. */
+static void axis_open(Lower *l, int a, Val first, int regs, int vec, Val end) {
+    AxisState *s = &l->axis[a];
+    int n = regs * vec;
+    int64_t *step = ARENA_ARRAY(l->arena, int64_t, n);
+    *s = (AxisState){true, n, ARENA_ARRAY(l->arena, Val, n), ARENA_ARRAY(l->arena, Val, n), step};
+    for (int i = 0; i < n; i++) {
+        step[i] = (int64_t)l->map[a].lanes * vec * (i / vec) + i % vec;
+        s->e[i] = i ? LLVMBuildAdd(l->b, first, i64c(l, step[i]), "") : first;
+        if (!end || !i) continue;
+        s->in[i] = LLVMBuildICmp(l->b, LLVMIntSLT, s->e[i], end, "");
+        s->e[i] = LLVMBuildSelect(l->b, s->in[i], s->e[i], first, "");
+    }
+}
+
+/* for (e = first; e < limit; e += stride) body. Returns e after the loop. */
+static Val emit_range(Lower *l, const TInst *i, Val first, Val limit, int regs, int vec, Val end) {
+    const AxisMap *m = &l->map[i->axis];
+    const char *name = l->t->axes.v[i->axis].name;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef body = block_new(l, name), exit = block_new(l, "end");
+    Val any = LLVMBuildICmp(l->b, LLVMIntSLT, first, limit, "");
+    LLVMBuildCondBr(l->b, any, body, exit);
+    block_enter(l, body);
+    Val e = LLVMBuildPhi(l->b, l->i64, name);
+    LLVMAddIncoming(e, &first, &before, 1);
+    axis_open(l, i->axis, e, regs, vec, end);
+    emit_block(l, &i->body);
+    l->axis[i->axis].open = false;
+    Val next = LLVMBuildAdd(l->b, e, i64c(l, (int64_t)m->lanes * regs * vec), "");
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(l->b);
+    LLVMAddIncoming(e, &next, &latch, 1);
+    Val more = LLVMBuildICmp(l->b, LLVMIntSLT, next, limit, "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, exit);
+    Val after = LLVMBuildPhi(l->b, l->i64, "");
+    Val from[2] = {first, next};
+    LLVMBasicBlockRef where[2] = {before, latch};
+    LLVMAddIncoming(after, from, where, 2);
+    return after;
+}
+
+void emit_loop(Lower *l, const TInst *i) {
+    const AxisMap *m = &l->map[i->axis];
+    for (int c = 0; c < i->carries.n; c++) carry_open(l, i, &i->carries.v[c]);
+    Frag lo_f = frag_ix(l, i->lo), hi_f = frag_ix(l, i->hi);
+    Val lo = frag_only(&lo_f, "a loop's bound"), hi = frag_only(&hi_f, "a loop's bound");
+    Val shift = LLVMBuildMul(l->entry, axis_lane(l, i->axis), i64c(l, m->vec), "");
+    Val e = LLVMBuildAdd(l->b, lo, shift, "");
+    if (m->regs * m->vec > 1) { /* whole blocks: block + lanes * regs * vec <= hi */
+        int64_t block = (int64_t)m->lanes * m->regs * m->vec;
+        Val limit = LLVMBuildAdd(l->b, LLVMBuildAdd(l->b, hi, shift, ""), i64c(l, 1 - block), "");
+        e = emit_range(l, i, e, limit, m->regs, m->vec, NULL);
+    }
+    emit_range(l, i, e, hi, 1, m->vec, m->vec > 1 ? hi : NULL);
+    if (m->lanes > 1 && i->carries.n) merge_lanes(l, i, m->dim);
+    for (int c = 0; c < i->carries.n; c++) carry_close(l, l->carry[i->carries.v[c].id]);
+}

@@ -1,0 +1,312 @@
+/* lower.c - a tile program and a schedule to one kernel: the general tier, plain loads and FMA.
+ *
+ * The kernel is for (tile = ctaid; tile < tiles; tile += nctaid) body(parameters, tile), and the
+ * body frame:   allocas of carried values entry:   arithmetic that is the same for every thread
+ *     tiles:   the program, once for every element held
+ * The body is a function of its own until LLVM's passes have run and is inlined then: the loop over
+ * tiles nearly always runs once, and nothing may be hoisted out of it and held in registers.
+ *
+ * Threads never leave early: those past the end of a tile work on copies of its last element and
+ * do not store, so barriers and shuffles are always met by all.
+ */
+#include "backend/nvptx/head.h"
+#include "backend/nvptx/nvptx_int.h"
+#include "backend/nvptx/ptx.h"
+
+#include <string.h>
+
+LLVMBasicBlockRef block_new(Lower *l, const char *name) {
+    return LLVMAppendBasicBlockInContext(l->cx, l->fn, name);
+}
+
+void block_enter(Lower *l, LLVMBasicBlockRef b) {
+    LLVMMoveBasicBlockAfter(b, LLVMGetInsertBlock(l->b));
+    LLVMPositionBuilderAtEnd(l->b, b);
+}
+
+Frag value_of(Lower *l, int id) {
+    if (l->carry[id]) return carry_read(l, id);
+    if (!l->value[id].n) FK_BUG("value %%%d is read before it is made", id);
+    return l->value[id];
+}
+
+static Frag emit_const(Lower *l, const TInst *i) {
+    bool is_real = dtype_value(i->type) == DT_f32;
+    return frag_one(l, is_real ? const_real(l, dtype_round(i->type, i->num))
+                               : const_int(l, i->type, i->inum));
+}
+
+typedef struct OpCtx {
+    const TInst *i;
+    DType from[8];
+} OpCtx;
+
+static Val op_element(Lower *l, const void *ctx, const Val *in) {
+    const OpCtx *c = ctx;
+    return op_emit(l, c->i->op, c->i->type, c->from, in);
+}
+
+static Frag emit_op(Lower *l, const TInst *i) {
+    OpCtx c = {.i = i};
+    Frag in[8];
+    FK_ASSERT(i->nargs <= 8);
+    for (int k = 0; k < i->nargs; k++) {
+        c.from[k] = l->type[i->args[k]];
+        in[k] = value_of(l, i->args[k]);
+    }
+    return frag_map(l, op_element, &c, in, i->nargs);
+}
+
+static void emit_guard(Lower *l, const TInst *i) {
+    Frag c = value_of(l, i->args[0]);
+    LLVMBasicBlockRef body = block_new(l, "guarded"), after = block_new(l, "after");
+    LLVMBuildCondBr(l->b, frag_only(&c, "a guard's condition"), body, after);
+    block_enter(l, body);
+    emit_block(l, &i->body);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+}
+
+static void emit_inst(Lower *l, const TInst *i) {
+    switch (i->kind) {
+    case T_CONST: l->value[i->id] = emit_const(l, i); break;
+    case T_INDEX: l->value[i->id] = frag_ix(l, i->ix[0]); break;
+    case T_LOAD: l->value[i->id] = emit_load(l, i); break;
+    case T_OP: l->value[i->id] = emit_op(l, i); break;
+    case T_LOOP: emit_loop(l, i); break;
+    case T_GUARD: emit_guard(l, i); break;
+    case T_STEP: emit_step(l, i); break;
+    case T_STORE: emit_store(l, i); break;
+    }
+}
+
+void emit_block(Lower *l, const TBlock *b) {
+    for (int k = 0; k < b->inst.n; k++) emit_inst(l, b->inst.v[k]);
+}
+
+/* ---- tiles
+ * --------------------------------------------------------------------------------------- */
+
+static int64_t tile_size(const Lower *l, int a) {
+    return (int64_t)l->map[a].lanes * l->map[a].regs * l->map[a].vec;
+}
+
+static const Ix *tile_count(const Lower *l, int a) {
+    IxPool *p = l->t->ix;
+    int64_t n = tile_size(l, a);
+    return ix_div(p, ix_add(p, l->t->axes.v[a].extent, ix_const(p, n - 1)), ix_const(p, n));
+}
+
+static const Ix *tile_total(const Lower *l) {
+    const Ix *n = ix_const(l->t->ix, 1);
+    for (int a = 0; a < l->t->ngrid; a++) n = ix_mul(l->t->ix, n, tile_count(l, a));
+    return n;
+}
+
+static Val i64c(const Lower *l, int64_t v) {
+    return LLVMConstInt(l->i64, (uint64_t)v, 1);
+}
+
+static Val least(Lower *l, Val a, Val b) {
+    return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+/* The elements that this thread holds of a tile that begins at `start`. `left` (how many of the
+ * tile's elements from this thread's first one on are in range) fits 32 bits. */
+static void grid_axis(Lower *l, int a, Val start) {
+    AxisState *s = &l->axis[a];
+    const AxisMap *m = &l->map[a];
+    int n = m->regs * m->vec;
+    int64_t size = tile_size(l, a), extent_const;
+    const Ix *extent_ix = l->t->axes.v[a].extent;
+    int64_t *step = ARENA_ARRAY(l->arena, int64_t, n);
+    *s = (AxisState){true, n, ARENA_ARRAY(l->arena, Val, n), ARENA_ARRAY(l->arena, Val, n), step};
+    Val first = start;
+    if (m->lanes > 1) {
+        Val shift = LLVMBuildMul(l->entry, axis_lane(l, a), i64c(l, m->vec), "");
+        first = LLVMBuildAdd(l->b, start, shift, "");
+    }
+    bool whole = size == 1 || (ix_is_const(extent_ix, &extent_const) && extent_const % size == 0);
+    Val extent = uniform_ix(l, extent_ix), left = NULL;
+    if (!whole) {
+        left = least(l, LLVMBuildSub(l->b, extent, first, ""), i64c(l, size));
+        left = LLVMBuildTrunc(l->b, left, l->i32, "");
+        Val last = LLVMBuildSub(l->entry, extent, i64c(l, 1), "");
+        first = least(l, first, last);
+    }
+    for (int i = 0; i < n; i++) {
+        step[i] = (int64_t)m->lanes * m->vec * (i / m->vec) + i % m->vec;
+        s->e[i] = i ? LLVMBuildAdd(l->b, first, i64c(l, step[i]), "") : first;
+        if (whole) continue;
+        Val at = LLVMConstInt(l->i32, (uint64_t)step[i], 0);
+        s->in[i] = LLVMBuildICmp(l->b, LLVMIntSLT, at, left, "");
+        if (i) s->e[i] = LLVMBuildSelect(l->b, s->in[i], s->e[i], first, "");
+    }
+}
+
+/* The first grid axis is the outermost: its tiles change last. */
+static void unflatten(Lower *l, Val tile) {
+    for (int a = l->t->ngrid - 1; a >= 0; a--) {
+        const Ix *count = tile_count(l, a);
+        Val at = tile;
+        int64_t one;
+        if (ix_is_const(count, &one) && one == 1) {
+            at = i64c(l, 0);
+        } else if (a > 0) {
+            Val n = uniform_ix(l, count);
+            tile = LLVMBuildUDiv(l->b, tile, n, "");
+            at = LLVMBuildSub(l->b, at, LLVMBuildMul(l->b, tile, n, ""), "");
+        }
+        grid_axis(l, a, LLVMBuildMul(l->b, at, i64c(l, tile_size(l, a)), ""));
+    }
+}
+
+/* ---- the kernel
+ * ---------------------------------------------------------------------------------- */
+
+static void lower_init(Lower *l, Arena *a, const TProg *t, const Schedule *s,
+                       const BackendOptions *o) {
+    *l = (Lower){.arena = a, .t = t, .s = s, .o = o};
+    if (t->axes.n > MAX_AXES) FK_BUG("%d axes in one kernel", t->axes.n);
+    int n = t->nvalues + 1;
+    l->deps = ARENA_ARRAY(a, uint32_t, n);
+    l->type = ARENA_ARRAY(a, DType, n);
+    l->value = ARENA_ARRAY(a, Frag, n);
+    l->carry = ARENA_ARRAY(a, CarryState *, n);
+    l->uniform.arena = a;
+    l->narrow.arena = a;
+}
+
+static void annotate(Lower *l) {
+    LLVMValueRef threads =
+        LLVMConstInt(l->i32, (unsigned)(l->s->threads > 0 ? l->s->threads : 1), 0);
+    LLVMValueRef one = LLVMConstInt(l->i32, 1, 0);
+    const char *const key[] = {"kernel", "reqntidx", "reqntidy", "reqntidz"};
+    LLVMValueRef value[] = {one, threads, one, one};
+    for (int i = 0; i < 4; i++) {
+        LLVMMetadataRef md[3] = {LLVMValueAsMetadata(l->fn),
+                                 LLVMMDStringInContext2(l->cx, key[i], strlen(key[i])),
+                                 LLVMValueAsMetadata(value[i])};
+        LLVMMetadataRef node = LLVMMDNodeInContext2(l->cx, md, 3);
+        LLVMAddNamedMetadataOperand(l->mod, "nvvm.annotations", LLVMMetadataAsValue(l->cx, node));
+    }
+}
+
+/* The shared buffer is as large as its largest use. */
+static void shared_finish(Lower *l) {
+    if (!l->shared) return;
+    Ty t = LLVMArrayType2(l->i8, (uint64_t)l->shared_bytes);
+    Val g = LLVMAddGlobalInAddressSpace(l->mod, t, "shared", 3);
+    LLVMSetInitializer(g, LLVMGetUndef(t));
+    LLVMSetLinkage(g, LLVMInternalLinkage);
+    LLVMSetAlignment(g, 16);
+    LLVMReplaceAllUsesWith(l->shared, g);
+    LLVMInstructionEraseFromParent(l->shared);
+}
+
+/* The entry point: strides over tiles, calls the body for each. */
+static void kernel_loop(Lower *l, const Kernel *k) {
+    Ty ft = params_type(l, false);
+    Val body = l->fn, fn = LLVMAddFunction(l->mod, k->name, ft);
+    unsigned n = LLVMCountParams(fn);
+    Val *arg = ARENA_ARRAY(l->arena, Val, n + 1);
+    LLVMGetParams(fn, arg);
+    l->fn = fn;
+    LLVMBasicBlockRef before = block_new(l, "entry"), loop = block_new(l, "tile");
+    LLVMBasicBlockRef exit = block_new(l, "exit");
+    LLVMPositionBuilderAtEnd(l->entry, before);
+    LLVMPositionBuilderAtEnd(l->b, loop);
+    int64_t c;
+    Val tiles = ix_is_const(k->tiles, &c) ? i64c(l, c) : params_value(l, fn, k->tiles);
+    Val first = LLVMBuildZExt(l->entry, ptx_ctaid(l), l->i64, "");
+    Val stride = LLVMBuildZExt(l->entry, ptx_nctaid(l), l->i64, "");
+    Val any = LLVMBuildICmp(l->entry, LLVMIntSLT, first, tiles, "");
+    LLVMBuildCondBr(l->entry, any, loop, exit);
+    Val tile = LLVMBuildPhi(l->b, l->i64, "tile");
+    arg[n] = tile;
+    LLVMBuildCall2(l->b, params_type(l, true), body, arg, n + 1, "");
+    Val next = LLVMBuildAdd(l->b, tile, stride, "");
+    Val from[2] = {first, next};
+    LLVMBasicBlockRef where[2] = {before, loop};
+    LLVMAddIncoming(tile, from, where, 2);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, tiles, ""), loop, exit);
+    LLVMPositionBuilderAtEnd(l->b, exit);
+    LLVMBuildRetVoid(l->b);
+    LLVMSetLinkage(body, LLVMInternalLinkage);
+    l->body = body;
+}
+
+static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
+    Ty ft = LLVMFunctionType(LLVMVoidTypeInContext(l->cx), NULL, 0, 0);
+    l->fn = LLVMAddFunction(l->mod, "fk_body", ft);
+    LLVMBasicBlockRef frame = block_new(l, "frame"), entry = block_new(l, "entry");
+    LLVMBasicBlockRef code = block_new(l, "tiles");
+    l->frame = LLVMCreateBuilderInContext(l->cx);
+    l->entry = LLVMCreateBuilderInContext(l->cx);
+    l->b = LLVMCreateBuilderInContext(l->cx);
+    LLVMPositionBuilderAtEnd(l->frame, frame);
+    LLVMPositionBuilderAtEnd(l->entry, entry);
+    LLVMPositionBuilderAtEnd(l->b, code);
+    axes_layout(l);
+    deps_find(l);
+    k->tiles = tile_total(l);
+    k->grid = ix_min(l->t->ix, k->tiles, ix_const(l->t->ix, INT32_MAX));
+    k->block = l->s->threads > 0 ? l->s->threads : 1;
+    uniform_ix(l, k->tiles);
+    l->tile = LLVMBuildFreeze(l->entry, LLVMGetUndef(l->i64), "");
+    unflatten(l, l->tile);
+    emit_block(l, &l->t->body);
+    LLVMBuildRetVoid(l->b);
+    LLVMBuildBr(l->frame, entry);
+    LLVMBuildBr(l->entry, code);
+    shared_finish(l);
+    bool ok = params_finish(l, k, d);
+    if (ok) kernel_loop(l, k);
+    LLVMDisposeBuilder(l->frame);
+    LLVMDisposeBuilder(l->entry);
+    LLVMDisposeBuilder(l->b);
+    return ok;
+}
+
+/* Names of steps have dots, those of PTX do not. */
+static const char *entry_name(Arena *a, const char *step) {
+    char *name = arena_strdup(a, step);
+    for (char *c = name; *c; c++) {
+        bool good =
+            (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
+        if (!good) *c = '_';
+    }
+    return name;
+}
+
+enum { PTX_OLDEST = 70, PTX_NEWEST = 85 }; /* what LLVM 19 writes and we have tried */
+
+static bool choose_version(Kernel *k, const BackendOptions *o, Diags *d) {
+    k->ptx_version = o->ptx_version ? o->ptx_version : o->target->ptx;
+    if (k->ptx_version >= o->target->ptx && k->ptx_version <= PTX_NEWEST) return true;
+    diag_error(d, (Span){0}, "ptx-version", "%s needs PTX %d.%d to %d.%d, PTX %d.%d was asked for",
+               o->target->name, o->target->ptx / 10, o->target->ptx % 10, PTX_NEWEST / 10,
+               PTX_NEWEST % 10, k->ptx_version / 10, k->ptx_version % 10);
+    return false;
+}
+
+bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
+                   const BackendOptions *o, Diags *d, Kernel *k, Str *llvm) {
+    (void)p;
+    if (sch->move != MOVE_plain || sch->mul != MUL_fma)
+        FK_BUG("schedule %s of step %s: only the plain, fma tier is built", sch->name, s->name);
+    *k = (Kernel){.name = entry_name(a, s->name), .arch = o->target->name};
+    k->stats = (KStats){-1, -1, -1, -1, -1};
+    if (!choose_version(k, o, d)) return false;
+    Lower l;
+    lower_init(&l, a, s->tile, sch, o);
+    module_begin(&l, k->name);
+    bool ok = emit_kernel(&l, k, d);
+    if (ok) {
+        annotate(&l);
+        const char *body = module_emit(&l, k->ptx_version, llvm);
+        k->ptx = kernel_head(a, s, k, o, l.shared_bytes, body);
+    }
+    module_end(&l);
+    return ok;
+}

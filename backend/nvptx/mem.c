@@ -1,0 +1,263 @@
+/* mem.c - loads and stores.
+ *
+ * An address is the tensor's pointer, plus what is uniform, plus a term for each axis (one
+ * multiplication, then additions: axis_scaled), plus whatever is not linear. All in 64 bits, in
+ * bytes (elements for the 4-bit types). Terms are added outer axes first, so that what does not
+ * change in a loop is hoisted as one sum.
+ */
+#include "backend/nvptx/nvptx_int.h"
+#include "backend/nvptx/ptx.h"
+
+typedef struct Address {
+    Frag off; /* i64 */
+    Frag ok;  /* i1; n == 0: always inside */
+    Val base;
+} Address;
+
+static Val add64(Lower *l, const void *ctx, const Val *in) {
+    (void)ctx;
+    return LLVMBuildAdd(l->b, in[0], in[1], "");
+}
+
+static Val mul64(Lower *l, const void *ctx, const Val *in) {
+    (void)ctx;
+    return LLVMBuildMul(l->b, in[0], in[1], "");
+}
+
+static Val and1(Lower *l, const void *ctx, const Val *in) {
+    (void)ctx;
+    return LLVMBuildAnd(l->b, in[0], in[1], "");
+}
+
+/* x in [0, dim), as one unsigned comparison. */
+static Val inside(Lower *l, const void *ctx, const Val *in) {
+    (void)ctx;
+    return LLVMBuildICmp(l->b, LLVMIntULT, in[0], in[1], "");
+}
+
+typedef struct Sum { /* of an address */
+    Val uniform;
+    Val axis[MAX_AXES]; /* NULL: none */
+    VEC(Frag) rest;
+} Sum;
+
+static Val entry_add(Lower *l, Val a, Val b) {
+    return a ? LLVMBuildAdd(l->entry, a, b, "") : b;
+}
+
+/* axis * uniform * uniform...: the axis, and the product of the others in *scale. */
+static bool axis_product(Lower *l, const Ix *x, int *axis, Val *scale) {
+    if (ix_is_axis(x, axis)) return true;
+    if (x->kind != IX_MUL) return false;
+    *axis = -1;
+    for (int i = 0; i < x->n; i++) {
+        const Ix *f = x->arg[i];
+        if (ix_uniform(f))
+            *scale = LLVMBuildMul(l->entry, *scale, uniform_ix(l, f), "");
+        else if (*axis >= 0 || !ix_is_axis(f, axis))
+            return false;
+    }
+    return *axis >= 0;
+}
+
+static void sum_term(Lower *l, Sum *s, const Ix *x, Val scale) {
+    if (ix_uniform(x)) {
+        Val v = LLVMBuildMul(l->entry, scale, uniform_ix(l, x), "");
+        s->uniform = entry_add(l, s->uniform, v);
+        return;
+    }
+    int a = -1;
+    Val by = scale;
+    if (axis_product(l, x, &a, &by)) {
+        s->axis[a] = entry_add(l, s->axis[a], by);
+        return;
+    }
+    Frag in[2] = {frag_ix(l, x), frag_one(l, scale)};
+    vec_push(l->arena, &s->rest, frag_map(l, mul64, NULL, in, 2));
+}
+
+static void sum_index(Lower *l, Sum *s, const Ix *x, Val stride) {
+    if (x->kind != IX_ADD) {
+        sum_term(l, s, x, stride);
+        return;
+    }
+    for (int i = 0; i < x->n; i++) sum_term(l, s, x->arg[i], stride);
+}
+
+static Frag sum_total(Lower *l, const Sum *s) {
+    Frag total = {0};
+    for (int a = 0; a < l->t->axes.n; a++) {
+        if (!s->axis[a]) continue;
+        Frag in[2] = {total, axis_scaled(l, a, s->axis[a])};
+        total = total.n ? frag_map(l, add64, NULL, in, 2) : in[1];
+    }
+    for (int i = 0; i < s->rest.n; i++) {
+        Frag in[2] = {total, s->rest.v[i]};
+        total = total.n ? frag_map(l, add64, NULL, in, 2) : in[1];
+    }
+    return total.n ? total : frag_one(l, LLVMConstInt(l->i64, 0, 0));
+}
+
+static Address address(Lower *l, const TTensor *t, const Ix **ix, int nix, uint32_t checked) {
+    Address at = {.base = param_pointer(l, t)};
+    int bits = dtype_bits(t->type);
+    Sum *sum = ARENA_NEW(l->arena, Sum);
+    for (int d = 0; d < nix; d++) {
+        Val stride = param_stride(l, t, d);
+        if (bits > 8)
+            stride =
+                LLVMBuildMul(l->entry, stride, LLVMConstInt(l->i64, (unsigned)bits / 8, 0), "");
+        sum_index(l, sum, ix[d], stride);
+        if (!(checked >> d & 1)) continue;
+        Frag in[2] = {frag_ix(l, ix[d]), frag_one(l, uniform_ix(l, t->dims[d]))};
+        Frag ok[2] = {at.ok, frag_map(l, inside, NULL, in, 2)};
+        at.ok = at.ok.n ? frag_map(l, and1, NULL, ok, 2) : ok[1];
+    }
+    at.off = sum_total(l, sum);
+    if (sum->uniform && bits >= 8) {
+        at.base = LLVMBuildGEP2(l->entry, l->i8, at.base, &sum->uniform, 1, "");
+    } else if (sum->uniform) {
+        Frag in[2] = {at.off, frag_one(l, sum->uniform)};
+        at.off = frag_map(l, add64, NULL, in, 2);
+    }
+    return at;
+}
+
+/* The byte of an element; *nibble is which half of it for a 4-bit type. */
+static Val element_ptr(Lower *l, DType t, Val base, Val off, Val *nibble) {
+    *nibble = NULL;
+    if (dtype_bits(t) == 4) {
+        Val one = LLVMConstInt(l->i64, 1, 0);
+        *nibble = LLVMBuildTrunc(l->b, LLVMBuildAnd(l->b, off, one, ""), l->i32, "");
+        off = LLVMBuildAShr(l->b, off, one, "");
+    }
+    return LLVMBuildGEP2(l->b, l->i8, base, &off, 1, "");
+}
+
+/* A rank-0 input lies on the device, or its value came with the launch. */
+static Val load_scalar(Lower *l, const TTensor *t) {
+    Val ptr, raw;
+    param_scalar(l, t, &ptr, &raw);
+    Val there = LLVMBuildICmp(l->b, LLVMIntNE, ptr, LLVMConstNull(l->gptr), "");
+    Val zero = LLVMConstInt(l->i32, 0, 0);
+    Val mem = type_load(l, t->type, ptr, zero, there);
+    Val bits = raw;
+    int width = dtype_bits(t->type);
+    Val host;
+    if (width == 4) {
+        bool sign = t->type == DT_i4;
+        Val w = LLVMBuildShl(l->b, LLVMBuildTrunc(l->b, raw, l->i32, ""),
+                             LLVMConstInt(l->i32, 28, 0), "");
+        Val by = LLVMConstInt(l->i32, 28, 0);
+        host = sign ? LLVMBuildAShr(l->b, w, by, "") : LLVMBuildLShr(l->b, w, by, "");
+    } else {
+        if (width < 64)
+            bits = LLVMBuildTrunc(l->b, raw, LLVMIntTypeInContext(l->cx, (unsigned)width), "");
+        host = type_from_bits(l, t->type, bits);
+    }
+    return LLVMBuildSelect(l->b, there, mem, host, "");
+}
+
+Frag emit_load(Lower *l, const TInst *i) {
+    const TTensor *t = &l->t->tensors.v[i->tensor];
+    if (t->rank == 0 && t->mem == TM_IN) return frag_one(l, load_scalar(l, t));
+    Address at = address(l, t, i->ix, i->nix, i->checked);
+    Frag out = frag_new(l, at.off.mask | at.ok.mask);
+    for (int k = 0; k < out.n; k++) {
+        Val off = at.off.v[frag_at(l, out.mask, k, at.off.mask)];
+        Val ok = at.ok.n ? at.ok.v[frag_at(l, out.mask, k, at.ok.mask)] : NULL;
+        Val nibble, ptr = element_ptr(l, t->type, at.base, off, &nibble);
+        out.v[k] = type_load(l, t->type, ptr, nibble, ok);
+    }
+    return out;
+}
+
+/* ---- stores
+ * -------------------------------------------------------------------------------------- */
+
+static Val both(Lower *l, Val a, Val b) {
+    if (!a || !b) return a ? a : b;
+    return LLVMBuildAnd(l->b, a, b, "");
+}
+
+/* Lane dimensions that no open axis uses hold copies: their first lane stores. */
+static Val first_copy(Lower *l) {
+    Val p = NULL;
+    for (int d = 0; d < l->dims.n; d++) {
+        bool used = false;
+        for (int a = 0; a < l->t->axes.n; a++) used |= l->axis[a].open && l->map[a].dim == d;
+        if (used) continue;
+        Val zero = LLVMConstInt(l->i32, 0, 0);
+        p = both(l, p, LLVMBuildICmp(l->b, LLVMIntEQ, l->dims.v[d].lane, zero, ""));
+    }
+    return p;
+}
+
+static Val in_range(Lower *l, uint32_t mask, int k) {
+    Val p = NULL;
+    for (int a = 0; a < l->t->axes.n; a++) {
+        const AxisState *s = &l->axis[a];
+        if (s->open) p = both(l, p, s->in[frag_coord(l, mask, k, a)]);
+    }
+    return p;
+}
+
+static Val stored_bits(Lower *l, const TInst *i, const TTensor *t, Val v) {
+    DType from = l->type[i->args[0]];
+    return type_bits(l, t->type, type_convert(l, from, t->type, v));
+}
+
+/* Two neighbours along the last dimension make a byte, both held by this thread: the schedule gives
+ * that axis vec = 2. Beyond an odd end the high half is 0. */
+static void store_nibbles(Lower *l, const TInst *i, const TTensor *t, const Address *at,
+                          const Frag *v, Val first) {
+    int axis = -1;
+    bool pair = i->nix && ix_is_axis(i->ix[i->nix - 1], &axis);
+    if (pair && (l->map[axis].vec != 2 || l->axis[axis].count < 2))
+        FK_BUG("a 4-bit store needs vec = 2 on the axis of its last dimension");
+    if (!pair && i->nix && !ix_is_const(i->ix[i->nix - 1], NULL))
+        FK_BUG("a 4-bit store needs a bare axis in its last dimension");
+    uint32_t mask = at->off.mask | v->mask | (pair ? frag_live(l, 1u << axis) : 0);
+    Val four = LLVMConstInt(l->i8, 4, 0), low = LLVMConstInt(l->i8, 15, 0);
+    int inner = 1; /* distance of a neighbour in the fragment */
+    for (int a = l->t->axes.n - 1; a > axis && pair; a--)
+        if (mask >> a & 1) inner *= l->axis[a].count;
+    int n = 1;
+    for (int a = 0; a < l->t->axes.n; a++)
+        if (mask >> a & 1) n *= l->axis[a].count;
+    for (int k = 0; k < n; k++) {
+        if (pair && frag_coord(l, mask, k, axis) % 2) continue;
+        Val nib, ptr = element_ptr(l, t->type, at->base,
+                                   at->off.v[frag_at(l, mask, k, at->off.mask)], &nib);
+        Val byte =
+            LLVMBuildAnd(l->b, stored_bits(l, i, t, v->v[frag_at(l, mask, k, v->mask)]), low, "");
+        if (pair) {
+            int k1 = k + inner;
+            Val hi = stored_bits(l, i, t, v->v[frag_at(l, mask, k1, v->mask)]);
+            hi = LLVMBuildShl(l->b, hi, four, "");
+            Val in = l->axis[axis].in[frag_coord(l, mask, k1, axis)];
+            if (in) hi = LLVMBuildSelect(l->b, in, hi, LLVMConstInt(l->i8, 0, 0), "");
+            byte = LLVMBuildOr(l->b, byte, hi, "");
+        }
+        ptx_store(l, 1, ptr, byte, both(l, first, in_range(l, mask, k)));
+    }
+}
+
+void emit_store(Lower *l, const TInst *i) {
+    const TTensor *t = &l->t->tensors.v[i->tensor];
+    Address at = address(l, t, i->ix, i->nix, 0);
+    Frag v = value_of(l, i->args[0]);
+    Val first = first_copy(l);
+    int bits = dtype_bits(t->type);
+    if (bits == 4) {
+        store_nibbles(l, i, t, &at, &v, first);
+        return;
+    }
+    Frag all = frag_new(l, at.off.mask | v.mask);
+    for (int k = 0; k < all.n; k++) {
+        Val off = at.off.v[frag_at(l, all.mask, k, at.off.mask)];
+        Val ptr = LLVMBuildGEP2(l->b, l->i8, at.base, &off, 1, "");
+        Val raw = stored_bits(l, i, t, v.v[frag_at(l, all.mask, k, v.mask)]);
+        ptx_store(l, bits / 8, ptr, raw, both(l, first, in_range(l, all.mask, k)));
+    }
+}

@@ -1,0 +1,14 @@
+/* merge.h - joining the parts of carried values that the lanes of a loop hold. */
+#ifndef FK_NVPTX_MERGE_H
+#define FK_NVPTX_MERGE_H
+
+#include "backend/nvptx/nvptx_int.h"
+
+/* After the loop: the carries of all lanes along lane dimension `dim` are joined in a fixed order
+ * and every lane holds the result. All threads of the CTA are here. */
+void merge_lanes(Lower *l, const TInst *loop, int dim);
+
+/* rescale(old, new) of a carry; 1 where the frame did not move. */
+Val rescale_factor(Lower *l, const TCarry *c, Val old, Val new);
+
+#endif

@@ -1,0 +1,180 @@
+/* nvptx_int.h - what the files of this folder share: the state of one lowering.
+ *
+ * A tile value is a fragment: an array of LLVM values, one for each element that a thread holds.
+ * Its mask names the axes on which the elements differ within a thread (those of which the thread
+ * holds more than one element now); the array is row-major over them, the last axis fastest. Ops
+ * map over fragments and read operands with fewer axes at the projected place, so broadcasting
+ * costs nothing. Where an element lies is known from the axis states alone.
+ */
+#ifndef FK_NVPTX_INT_H
+#define FK_NVPTX_INT_H
+
+#include <llvm-c/Core.h>
+
+#include "backend/backend.h"
+
+typedef LLVMValueRef Val;
+typedef LLVMTypeRef Ty;
+
+enum { MAX_AXES = 32 };
+
+typedef struct Frag {
+    uint32_t mask;
+    int n;
+    Val *v;
+} Frag;
+
+/* Elements [0, count) of an open axis that a thread holds. e: where they are (i64), moved back
+ * into range where the tile hangs over the end; in: whether they were in range (NULL: always).
+ * Element i is e[0] + step[i] whenever in[i] holds. */
+typedef struct AxisState {
+    bool open;
+    int count;
+    Val *e, *in;
+    const int64_t *step;
+} AxisState;
+
+/* A factor of the thread index. */
+typedef struct LaneDim {
+    int lanes, stride; /* threads between neighbours */
+    Val lane;          /* i32 */
+} LaneDim;
+
+typedef struct AxisMap { /* of the schedule, by axis */
+    int lanes, regs, vec;
+    int dim; /* lane dimension, -1 */
+} AxisMap;
+
+typedef struct CarryState {
+    const TCarry *c;
+    uint32_t mask;
+    int n;
+    Val *slot;      /* alloca of each element */
+    Val *stepped;   /* alloca of i1, with a finish value only */
+    uint32_t inner; /* axes of its loop and of loops inside: what a step folds */
+} CarryState;
+
+/* A kernel parameter: used through a placeholder, made real when all are known. */
+typedef struct Arg {
+    KParam kp;
+    Val use[2]; /* second: the raw bytes of a scalar */
+    Ty type;
+    int order;
+} Arg;
+
+typedef struct Lower {
+    Arena *arena;
+    const TProg *t;
+    const Schedule *s;
+    const BackendOptions *o;
+    LLVMContextRef cx;
+    LLVMModuleRef mod;
+    LLVMBuilderRef b;     /* where code goes now */
+    LLVMBuilderRef entry; /* once a kernel: parameters, uniform arithmetic */
+    LLVMBuilderRef frame; /* allocas, before all */
+    Val fn;               /* being made; in the end the kernel */
+    Val body;             /* inlined into it when LLVM's passes have run */
+    Val tile;             /* i64 */
+    Ty i1, i8, i16, i32, i64, f32, f16, bf16, ptr, gptr, sptr;
+    AxisMap map[MAX_AXES];
+    AxisState axis[MAX_AXES];
+    VEC(LaneDim) dims;
+    Val tid;            /* i32 */
+    uint32_t *deps;     /* by value: axes it depends on */
+    DType *type;        /* by value */
+    Frag *value;        /* by value, of the current place */
+    CarryState **carry; /* by value */
+    VEC(Arg) args;
+    Map uniform; /* Ix * -> value in the entry block */
+    Map narrow;  /* (rounded value, type) -> its stored bits */
+    Val shared;  /* placeholder of the shared buffer; NULL: none */
+    int shared_bytes;
+    bool math; /* a function of libclc is used */
+} Lower;
+
+/* ---- frag.c: fragments and the layout of axes ---------------------------------------------------
+ */
+
+typedef Val MapFn(Lower *l, const void *ctx, const Val *in);
+
+Frag frag_new(Lower *l, uint32_t mask);
+Frag frag_one(Lower *l, Val v);
+uint32_t frag_live(const Lower *l, uint32_t axes); /* those with more than one element */
+int frag_at(const Lower *l, uint32_t from, int i, uint32_t to); /* project element i */
+int frag_coord(const Lower *l, uint32_t mask, int i, int axis); /* 0 when not in mask */
+Frag frag_map(Lower *l, MapFn *fn, const void *ctx, const Frag *in, int n);
+Val frag_only(const Frag *f, const char *what); /* the one element; else a bug of ours */
+void axes_layout(Lower *l);                     /* fills map, dims; emits the lanes */
+Val axis_lane(Lower *l, int axis);              /* i64 */
+
+/* ---- ixgen.c: index expressions
+ * ------------------------------------------------------------------ */
+
+bool ix_uniform(const Ix *x);                    /* of sizes only */
+Val uniform_ix(Lower *l, const Ix *x);           /* computed by the host, or a constant */
+Frag frag_ix(Lower *l, const Ix *x);             /* i64 */
+Frag axis_scaled(Lower *l, int axis, Val scale); /* scale * element, scale uniform */
+uint32_t ix_deps(const Lower *l, const Ix *x);
+
+/* ---- param.c: kernel parameters
+ * -------------------------------------------------------------------- */
+
+Val param_value(Lower *l, const Ix *x);
+Val param_pointer(Lower *l, const TTensor *t);
+Val param_stride(Lower *l, const TTensor *t, int dim); /* in elements; temporaries: dense */
+void param_scalar(Lower *l, const TTensor *t, Val *pointer, Val *bits);
+bool params_finish(Lower *l, Kernel *k, Diags *d); /* the real body; false: too many */
+Ty params_type(Lower *l, bool body);               /* of the kernel, or of its body */
+Val params_value(Lower *l, Val fn, const Ix *x);   /* the parameter of fn that is x */
+
+/* ---- types.c: stored types
+ * --------------------------------------------------------------------------- */
+
+Ty reg_type(const Lower *l, DType t); /* what a value of it is in registers */
+Val const_real(const Lower *l, double v);
+Val const_int(const Lower *l, DType t, int64_t v);
+Val identity(const Lower *l, Reduce r, DType t);
+/* Element at ptr (4-bit types: `nibble` i32 0 or 1). pred NULL: always; else 0 where false. */
+Val type_load(Lower *l, DType t, Val ptr, Val nibble, Val pred);
+Val type_bits(Lower *l, DType t, Val v);         /* value to stored bits, an int of its width */
+Val type_from_bits(Lower *l, DType t, Val bits); /* and back */
+Val type_convert(Lower *l, DType from, DType to, Val v); /* a cast: rounds, saturates */
+Val type_widen(Lower *l, DType from, DType to, Val v);   /* between value types, to meet in an op */
+
+/* ---- ops.c: op.def
+ * ---------------------------------------------------------------------------------- */
+
+Val op_emit(Lower *l, Op op, DType type, const DType *from, const Val *in);
+Val op_emit_exact(Lower *l, Op op, DType type, Val a, Val b); /* no contraction: merges */
+
+/* ---- mem.c: loads and stores
+ * -------------------------------------------------------------------------- */
+
+Frag emit_load(Lower *l, const TInst *i);
+void emit_store(Lower *l, const TInst *i);
+
+/* ---- loop.c: loops, carried values and their merge
+ * ------------------------------------------------------ */
+
+Frag carry_read(Lower *l, int id);
+void emit_loop(Lower *l, const TInst *i);
+void emit_step(Lower *l, const TInst *i);
+void deps_find(Lower *l);
+
+/* ---- lower.c
+ * ---------------------------------------------------------------------------------------------- */
+
+void emit_block(Lower *l, const TBlock *b);
+Frag value_of(Lower *l, int id);
+LLVMBasicBlockRef block_new(Lower *l, const char *name);
+void block_enter(Lower *l, LLVMBasicBlockRef b);
+
+/* ---- module.c: LLVM itself
+ * ------------------------------------------------------------------------------- */
+
+bool module_begin(Lower *l, const char *name);
+const char *module_emit(Lower *l, int ptx_version, Str *llvm); /* PTX, in the arena */
+void module_end(Lower *l);
+void math_link(Lower *l);
+
+#endif

@@ -1,0 +1,321 @@
+/* ops.c - op.def in LLVM: one function lower_NAME a row.
+ *
+ * Operands arrive in the common value type `vt` of the row's type rule. Division and square root
+ * are IEEE (div.rn, sqrt.rn); max and min propagate NaN; a * b + c may contract to an fma unless
+ * strict. The transcendental functions are libclc's.
+ */
+#include "backend/nvptx/nvptx_int.h"
+#include "backend/nvptx/ptx.h"
+
+#include <string.h>
+
+typedef struct LowerOp {
+    Op op;
+    DType type, vt;
+    const DType *from; /* of each operand, as it was before widening */
+    bool contract;
+} LowerOp;
+
+static Val fast(const LowerOp *o, Val v) {
+    if (o->contract && LLVMCanValueUseFastMathFlags(v))
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
+    return v;
+}
+
+static bool real(const LowerOp *o) {
+    return o->vt == DT_f32;
+}
+
+static Val call1(Lower *l, const char *intrinsic, Val a) {
+    Ty over = LLVMTypeOf(a);
+    return ptx_intrinsic(l, l->b, intrinsic, &over, 1, &a, 1);
+}
+
+static Val call2(Lower *l, const char *intrinsic, Val a, Val b) {
+    Ty over = LLVMTypeOf(a);
+    Val arg[2] = {a, b};
+    return ptx_intrinsic(l, l->b, intrinsic, &over, 1, arg, 2);
+}
+
+static Val libclc(Lower *l, const char *name, const Val *a, int n) {
+    Ty type[2] = {l->f32, l->f32};
+    Val arg[2] = {a[0], n > 1 ? a[1] : NULL};
+    Ty ft = LLVMFunctionType(l->f32, type, (unsigned)n, 0);
+    Val fn = LLVMGetNamedFunction(l->mod, name);
+    if (!fn) fn = LLVMAddFunction(l->mod, name, ft);
+    l->math = true;
+    return LLVMBuildCall2(l->b, ft, fn, arg, (unsigned)n, "");
+}
+
+static Val zero_of(const Lower *l, const LowerOp *o) {
+    return real(o) ? const_real(l, 0) : const_int(l, o->vt, 0);
+}
+
+/* ---- arithmetic ---------------------------------------------------------------------------------
+ */
+
+static Val lower_add(Lower *l, const LowerOp *o, const Val *a) {
+    if (!real(o)) return LLVMBuildAdd(l->b, a[0], a[1], "");
+    return fast(o, LLVMBuildFAdd(l->b, a[0], a[1], ""));
+}
+
+static Val lower_sub(Lower *l, const LowerOp *o, const Val *a) {
+    if (!real(o)) return LLVMBuildSub(l->b, a[0], a[1], "");
+    return fast(o, LLVMBuildFSub(l->b, a[0], a[1], ""));
+}
+
+static Val lower_mul(Lower *l, const LowerOp *o, const Val *a) {
+    if (!real(o)) return LLVMBuildMul(l->b, a[0], a[1], "");
+    return fast(o, LLVMBuildFMul(l->b, a[0], a[1], ""));
+}
+
+static Val lower_div(Lower *l, const LowerOp *o, const Val *a) {
+    (void)o;
+    return LLVMBuildFDiv(l->b, a[0], a[1], "");
+}
+
+static Val lower_imod(Lower *l, const LowerOp *o, const Val *a) {
+    Val r = LLVMBuildSRem(l->b, a[0], a[1], "");
+    Val below = LLVMBuildICmp(l->b, LLVMIntSLT, r, zero_of(l, o), "");
+    return LLVMBuildSelect(l->b, below, LLVMBuildAdd(l->b, r, a[1], ""), r, "");
+}
+
+static Val lower_idiv(Lower *l, const LowerOp *o, const Val *a) {
+    Val q = LLVMBuildSDiv(l->b, a[0], a[1], "");
+    Val r = LLVMBuildSub(l->b, a[0], LLVMBuildMul(l->b, q, a[1], ""), "");
+    Val below = LLVMBuildICmp(l->b, LLVMIntSLT, r, zero_of(l, o), "");
+    return LLVMBuildAdd(l->b, q, LLVMBuildSExt(l->b, below, LLVMTypeOf(q), ""), "");
+}
+
+static Val lower_neg(Lower *l, const LowerOp *o, const Val *a) {
+    return real(o) ? LLVMBuildFNeg(l->b, a[0], "") : LLVMBuildNeg(l->b, a[0], "");
+}
+
+static Val pick(Lower *l, LLVMIntPredicate p, const Val *a) {
+    return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, p, a[0], a[1], ""), a[0], a[1], "");
+}
+
+static Val lower_min(Lower *l, const LowerOp *o, const Val *a) {
+    return real(o) ? call2(l, "llvm.minimum", a[0], a[1]) : pick(l, LLVMIntSLT, a);
+}
+
+static Val lower_max(Lower *l, const LowerOp *o, const Val *a) {
+    return real(o) ? call2(l, "llvm.maximum", a[0], a[1]) : pick(l, LLVMIntSGT, a);
+}
+
+static Val lower_abs(Lower *l, const LowerOp *o, const Val *a) {
+    if (real(o)) return call1(l, "llvm.fabs", a[0]);
+    Val below = LLVMBuildICmp(l->b, LLVMIntSLT, a[0], zero_of(l, o), "");
+    return LLVMBuildSelect(l->b, below, LLVMBuildNeg(l->b, a[0], ""), a[0], "");
+}
+
+static Val lower_sign(Lower *l, const LowerOp *o, const Val *a) {
+    Val zero = zero_of(l, o);
+    if (!real(o)) {
+        Ty t = LLVMTypeOf(a[0]);
+        Val above = LLVMBuildZExt(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, a[0], zero, ""), t, "");
+        Val below = LLVMBuildZExt(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, a[0], zero, ""), t, "");
+        return LLVMBuildSub(l->b, above, below, "");
+    }
+    Val above = LLVMBuildFCmp(l->b, LLVMRealOGT, a[0], zero, "");
+    Val below = LLVMBuildFCmp(l->b, LLVMRealOLT, a[0], zero, "");
+    Val v = LLVMBuildSelect(l->b, below, const_real(l, -1), a[0], ""); /* 0 and NaN stay */
+    return LLVMBuildSelect(l->b, above, const_real(l, 1), v, "");
+}
+
+/* ---- real functions
+ * -------------------------------------------------------------------------------- */
+
+#define INTRINSIC1(name, intrinsic)                                                                \
+    static Val lower_##name(Lower *l, const LowerOp *o, const Val *a) {                            \
+        (void)o;                                                                                   \
+        return call1(l, intrinsic, a[0]);                                                          \
+    }
+INTRINSIC1(floor, "llvm.floor")
+INTRINSIC1(ceil, "llvm.ceil")
+INTRINSIC1(round, "llvm.roundeven")
+INTRINSIC1(sqrt, "llvm.sqrt")
+
+#define LIBCLC(name, mangled, n)                                                                   \
+    static Val lower_##name(Lower *l, const LowerOp *o, const Val *a) {                            \
+        (void)o;                                                                                   \
+        return libclc(l, mangled, a, n);                                                           \
+    }
+LIBCLC(exp, "_Z3expf", 1)
+LIBCLC(exp2, "_Z4exp2f", 1)
+LIBCLC(log, "_Z3logf", 1)
+LIBCLC(log2, "_Z4log2f", 1)
+LIBCLC(tanh, "_Z4tanhf", 1)
+LIBCLC(erf, "_Z3erff", 1)
+LIBCLC(erfc, "_Z4erfcf", 1)
+LIBCLC(sin, "_Z3sinf", 1)
+LIBCLC(cos, "_Z3cosf", 1)
+LIBCLC(pow, "_Z3powff", 2)
+
+static Val lower_rsqrt(Lower *l, const LowerOp *o, const Val *a) {
+    return LLVMBuildFDiv(l->b, const_real(l, 1), lower_sqrt(l, o, a), "");
+}
+
+/* 1 / (1 + e^-a): e^-a overflows to infinity for very negative a, which gives 0 as it should. */
+static Val lower_sigmoid(Lower *l, const LowerOp *o, const Val *a) {
+    Val minus = LLVMBuildFNeg(l->b, a[0], "");
+    Val sum = LLVMBuildFAdd(l->b, const_real(l, 1), lower_exp(l, o, &minus), "");
+    return LLVMBuildFDiv(l->b, const_real(l, 1), sum, "");
+}
+
+/* ---- conditions
+ * --------------------------------------------------------------------------------------- */
+
+#define COMPARE(name, fp, ip)                                                                      \
+    static Val lower_##name(Lower *l, const LowerOp *o, const Val *a) {                            \
+        return real(o) ? LLVMBuildFCmp(l->b, fp, a[0], a[1], "")                                   \
+                       : LLVMBuildICmp(l->b, ip, a[0], a[1], "");                                  \
+    }
+COMPARE(eq, LLVMRealOEQ, LLVMIntEQ)
+COMPARE(ne, LLVMRealUNE, LLVMIntNE)
+COMPARE(lt, LLVMRealOLT, LLVMIntSLT)
+COMPARE(le, LLVMRealOLE, LLVMIntSLE)
+COMPARE(gt, LLVMRealOGT, LLVMIntSGT)
+COMPARE(ge, LLVMRealOGE, LLVMIntSGE)
+
+static Val lower_and(Lower *l, const LowerOp *o, const Val *a) {
+    (void)o;
+    return LLVMBuildAnd(l->b, a[0], a[1], "");
+}
+
+static Val lower_or(Lower *l, const LowerOp *o, const Val *a) {
+    (void)o;
+    return LLVMBuildOr(l->b, a[0], a[1], "");
+}
+
+static Val lower_not(Lower *l, const LowerOp *o, const Val *a) {
+    (void)o;
+    return LLVMBuildNot(l->b, a[0], "");
+}
+
+static Val lower_select(Lower *l, const LowerOp *o, const Val *a) {
+    (void)o;
+    return LLVMBuildSelect(l->b, a[0], a[1], a[2], "");
+}
+
+static Val lower_within(Lower *l, const LowerOp *o, const Val *a) {
+    return LLVMBuildSelect(l->b, a[0], a[1], zero_of(l, o), "");
+}
+
+static Val lower_copy(Lower *l, const LowerOp *o, const Val *a) {
+    (void)l;
+    (void)o;
+    return a[0];
+}
+
+static Val lower_cast(Lower *l, const LowerOp *o, const Val *a) {
+    return type_convert(l, o->from[0], o->type, a[0]);
+}
+
+/* ---- rand: Philox4x32-10 (LANGUAGE.md rule 12)
+ * ---------------------------------------------------- */
+
+static Val mul_wide(Lower *l, Val a, uint32_t m, Val *high) {
+    Val p = LLVMBuildMul(l->b, LLVMBuildZExt(l->b, a, l->i64, ""), LLVMConstInt(l->i64, m, 0), "");
+    Val h = LLVMBuildLShr(l->b, p, LLVMConstInt(l->i64, 32, 0), "");
+    *high = LLVMBuildTrunc(l->b, h, l->i32, "");
+    return LLVMBuildTrunc(l->b, p, l->i32, "");
+}
+
+static Val low_word(Lower *l, Val v) {
+    return LLVMBuildIntCast2(l->b, v, l->i32, 1, "");
+}
+
+static Val lower_rand(Lower *l, const LowerOp *o, const Val *a) {
+    (void)o;
+    LLVMBuilderRef b = l->b;
+    Val i32c[4] = {LLVMConstInt(l->i32, 0, 0), LLVMConstInt(l->i32, 1, 0),
+                   LLVMConstInt(l->i32, 2, 0), LLVMConstInt(l->i32, 3, 0)};
+    Val k0 = low_word(l, a[0]);
+    Val k1 = low_word(l, LLVMBuildLShr(b, a[0], LLVMConstInt(l->i64, 32, 0), ""));
+    Val last = low_word(l, a[4]);
+    Val c[4] = {LLVMBuildLShr(b, last, i32c[2], ""), low_word(l, a[3]), low_word(l, a[2]),
+                low_word(l, a[1])};
+    for (int round = 0; round < 10; round++) {
+        Val h0, h1, l0 = mul_wide(l, c[0], 0xD2511F53u, &h0);
+        Val l1 = mul_wide(l, c[2], 0xCD9E8D57u, &h1);
+        Val n0 = LLVMBuildXor(b, LLVMBuildXor(b, h1, c[1], ""), k0, "");
+        Val n2 = LLVMBuildXor(b, LLVMBuildXor(b, h0, c[3], ""), k1, "");
+        c[0] = n0, c[1] = l1, c[2] = n2, c[3] = l0;
+        k0 = LLVMBuildAdd(b, k0, LLVMConstInt(l->i32, 0x9E3779B9u, 0), "");
+        k1 = LLVMBuildAdd(b, k1, LLVMConstInt(l->i32, 0xBB67AE85u, 0), "");
+    }
+    Val word = LLVMBuildAnd(b, last, i32c[3], "");
+    Val w = c[0];
+    for (int i = 1; i < 4; i++)
+        w = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntEQ, word, i32c[i], ""), c[i], w, "");
+    w = LLVMBuildLShr(b, w, LLVMConstInt(l->i32, 8, 0), "");
+    Val f = LLVMBuildUIToFP(b, w, l->f32, "");
+    return LLVMBuildFMul(b, f, const_real(l, 0x1p-24), "");
+}
+
+/* ---- the table
+ * ----------------------------------------------------------------------------------------- */
+
+typedef Val LowerFn(Lower *l, const LowerOp *o, const Val *a);
+static const struct {
+    LowerFn *fn;
+    OpRule rule;
+    int arity;
+} row[OP_COUNT] = {
+#define OP(name, arity, type, traits, sep, grad, eval, lower, formula)                             \
+    [OP_##name] = {lower_##lower, RULE_##type, arity},
+#include "ir/op.def"
+#undef OP
+};
+
+/* The value type in which operands first..n meet. */
+static DType meet(const DType *t, int first, int n) {
+    DType m = DT_bool;
+    for (int i = first; i < n; i++) {
+        DType v = dtype_value(t[i]);
+        if (v == DT_f32 || m == DT_f32)
+            m = DT_f32;
+        else if (v == DT_i64 || m == DT_i64)
+            m = DT_i64;
+        else if (v == DT_i32 || m == DT_i32)
+            m = DT_i32;
+    }
+    return m;
+}
+
+static DType operand_type(OpRule r, const DType *from, int n, int i, DType type) {
+    switch (r) {
+    case RULE_arith: return dtype_value(type);
+    case RULE_int: return dtype_value(type);
+    case RULE_real: return DT_f32;
+    case RULE_cmp: {
+        DType m = meet(from, 0, n);
+        return m == DT_bool ? DT_i32 : m;
+    }
+    case RULE_logic: return DT_bool;
+    case RULE_select: return i == 0 ? DT_bool : dtype_value(type);
+    case RULE_within: return i == 0 ? DT_bool : dtype_value(from[1]);
+    case RULE_rand: return DT_i64;
+    default: return dtype_value(from[i]);
+    }
+}
+
+Val op_emit(Lower *l, Op op, DType type, const DType *from, const Val *in) {
+    Val a[8];
+    int n = row[op].arity;
+    LowerOp o = {op, type, DT_none, from, !l->o->strict};
+    for (int i = 0; i < n; i++) {
+        DType t = operand_type(row[op].rule, from, n, i, type);
+        a[i] = type_widen(l, from[i], t, in[i]);
+        o.vt = t;
+    }
+    return row[op].fn(l, &o, a);
+}
+
+Val op_emit_exact(Lower *l, Op op, DType type, Val a, Val b) {
+    DType from[2] = {type, type};
+    Val in[2] = {a, b};
+    LowerOp o = {op, type, dtype_value(type), from, false};
+    return row[op].fn(l, &o, in);
+}

@@ -1,0 +1,123 @@
+/* ptx.c - see ptx.h. */
+#include "backend/nvptx/ptx.h"
+
+#include <string.h>
+
+Val ptx_intrinsic(Lower *l, LLVMBuilderRef b, const char *name, Ty *over, unsigned nover, Val *args,
+                  unsigned nargs) {
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (!id) FK_BUG("no intrinsic %s", name);
+    Val fn = LLVMGetIntrinsicDeclaration(l->mod, id, over, nover);
+    return LLVMBuildCall2(b, LLVMIntrinsicGetType(l->cx, id, over, nover), fn, args, nargs, "");
+}
+
+Val ptx_tid(Lower *l) {
+    return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, 0, NULL, 0);
+}
+
+Val ptx_ctaid(Lower *l) {
+    return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL, 0);
+}
+
+Val ptx_nctaid(Lower *l) {
+    return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, 0, NULL, 0);
+}
+
+void ptx_barrier(Lower *l) {
+    ptx_intrinsic(l, l->b, "llvm.nvvm.barrier0", NULL, 0, NULL, 0);
+}
+
+static Val shfl32(Lower *l, Val v, int mask) {
+    Val arg[4] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v, LLVMConstInt(l->i32, (unsigned)mask, 0),
+                  LLVMConstInt(l->i32, 31, 0)};
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.shfl.sync.bfly.i32", NULL, 0, arg, 4);
+}
+
+Val ptx_shfl_xor(Lower *l, Val v, int mask) {
+    Ty t = LLVMTypeOf(v);
+    if (t == l->i32) return shfl32(l, v, mask);
+    if (t == l->f32) {
+        Val i = shfl32(l, LLVMBuildBitCast(l->b, v, l->i32, ""), mask);
+        return LLVMBuildBitCast(l->b, i, l->f32, "");
+    }
+    Val half = LLVMConstInt(l->i64, 32, 0);
+    Val lo = shfl32(l, LLVMBuildTrunc(l->b, v, l->i32, ""), mask);
+    Val hi = shfl32(l, LLVMBuildTrunc(l->b, LLVMBuildLShr(l->b, v, half, ""), l->i32, ""), mask);
+    hi = LLVMBuildShl(l->b, LLVMBuildZExt(l->b, hi, l->i64, ""), half, "");
+    return LLVMBuildOr(l->b, hi, LLVMBuildZExt(l->b, lo, l->i64, ""), "");
+}
+
+static Val asm_call(Lower *l, const char *text, const char *constraints, bool effect, Ty ret,
+                    Val *arg, unsigned n) {
+    Ty type[4];
+    for (unsigned i = 0; i < n; i++) type[i] = LLVMTypeOf(arg[i]);
+    Ty ft = LLVMFunctionType(ret, type, n, 0);
+    Val fn = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), effect, 0,
+                              LLVMInlineAsmDialectATT, 0);
+    Val call = LLVMBuildCall2(l->b, ft, fn, arg, n, "");
+    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
+    LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(l->cx, nounwind, 0));
+    if (!effect) {
+        unsigned memory = LLVMGetEnumAttributeKindForName("memory", 6);
+        LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex,
+                                 LLVMCreateEnumAttribute(l->cx, memory, 0));
+    }
+    return call;
+}
+
+/* By log2 of the bytes: the register that holds them, and its name in the constraint. */
+static const char *const width_name[] = {"u8", "u16", "u32", "u64"};
+static const char *const mov_name[] = {"b16", "b16", "b32", "b64"};
+static const char width_reg[] = {'h', 'h', 'r', 'l'};
+
+static int width_log(int bytes) {
+    return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
+}
+
+static Ty width_type(const Lower *l, int bytes) {
+    return bytes == 1 ? l->i8 : bytes == 2 ? l->i16 : bytes == 4 ? l->i32 : l->i64;
+}
+
+Val ptx_load(Lower *l, int bytes, Val ptr, Val pred) {
+    Ty t = width_type(l, bytes);
+    if (!pred) {
+        Val v = LLVMBuildLoad2(l->b, t, ptr, "");
+        unsigned kind = LLVMGetMDKindIDInContext(l->cx, "invariant.load", 14);
+        LLVMSetMetadata(v, kind, LLVMMetadataAsValue(l->cx, LLVMMDNodeInContext2(l->cx, NULL, 0)));
+        return v;
+    }
+    int w = width_log(bytes);
+    const char *text = arena_printf(l->arena, "mov.%s $0, 0;\n\t@$2 ld.global.nc.%s $0, [$1];",
+                                    mov_name[w], width_name[w]);
+    const char *regs = arena_printf(l->arena, "=&%c,l,b", width_reg[w]);
+    Val arg[2] = {ptr, pred};
+    Val v = asm_call(l, text, regs, false, bytes == 1 ? l->i16 : t, arg, 2);
+    return bytes == 1 ? LLVMBuildTrunc(l->b, v, l->i8, "") : v;
+}
+
+void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred) {
+    if (!pred) {
+        LLVMBuildStore(l->b, v, ptr);
+        return;
+    }
+    int w = width_log(bytes);
+    if (bytes == 1) v = LLVMBuildZExt(l->b, v, l->i16, "");
+    const char *text = arena_printf(l->arena, "@$2 st.global.%s [$0], $1;", width_name[w]);
+    const char *regs = arena_printf(l->arena, "l,%c,b,~{memory}", width_reg[w]);
+    Val arg[3] = {ptr, v, pred};
+    asm_call(l, text, regs, true, LLVMVoidTypeInContext(l->cx), arg, 3);
+}
+
+Val ptx_cvt_i32(Lower *l, Val f) {
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.f2i.rn", NULL, 0, &f, 1);
+}
+
+Val ptx_cvt_i64(Lower *l, Val f) {
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.f2ll.rn", NULL, 0, &f, 1);
+}
+
+Val ptx_cvt_bf16(Lower *l, Val f) {
+    Val h = ptx_intrinsic(l, l->b, "llvm.nvvm.f2bf16.rn", NULL, 0, &f, 1);
+    return LLVMBuildBitCast(l->b, h, l->i16, "");
+}

@@ -1,0 +1,29 @@
+/* ptx.h - machine instructions as typed functions: intrinsics where LLVM 19 has them, one inline
+ * asm each where it has none. Nothing else in the backend writes PTX text. Everything goes to the
+ * current place (l->b) unless said otherwise.
+ */
+#ifndef FK_NVPTX_PTX_H
+#define FK_NVPTX_PTX_H
+
+#include "backend/nvptx/nvptx_int.h"
+
+Val ptx_intrinsic(Lower *l, LLVMBuilderRef b, const char *name, Ty *over, unsigned nover, Val *args,
+                  unsigned nargs);
+
+Val ptx_tid(Lower *l);    /* threadIdx.x, i32; at the entry */
+Val ptx_ctaid(Lower *l);  /* blockIdx.x, i32; at the entry */
+Val ptx_nctaid(Lower *l); /* gridDim.x, i32; at the entry */
+
+void ptx_barrier(Lower *l);                  /* bar.sync 0 */
+Val ptx_shfl_xor(Lower *l, Val v, int mask); /* i32, f32 or i64; whole warps */
+
+/* Global memory, `bytes` of 1, 2, 4, 8 as an int of that width. Reads are of data that no thread
+ * of the launch writes (ld.global.nc). pred NULL: always; else 0 / nothing where it is false. */
+Val ptx_load(Lower *l, int bytes, Val ptr, Val pred);
+void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred);
+
+Val ptx_cvt_i32(Lower *l, Val f);  /* f32 to i32: nearest even, saturating, NaN gives 0 */
+Val ptx_cvt_i64(Lower *l, Val f);  /* f32 to i64: the same but for NaN */
+Val ptx_cvt_bf16(Lower *l, Val f); /* f32 to the 16 bits of a bf16, nearest even */
+
+#endif
