@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- options that name a tensor or a size ------------------------------------------------------- */
+/* ---- options that name a tensor or a size -------------------------------------------------------
+ */
 
 const char *run_lookup(const OptMany *list, const char *name) {
     size_t n = strlen(name);
@@ -38,7 +39,8 @@ static bool sizes_from_files(Run *r, bool *known) {
         if (!path) continue;
         if (!npy_read(r->arena, path, &npy, &r->why)) return false;
         if (npy.rank != (int)x->rank) {
-            str_printf(&r->why, "%s has %d dimensions, %s has %u", path, npy.rank, x->name, x->rank);
+            str_printf(&r->why, "%s has %d dimensions, %s has %u", path, npy.rank, x->name,
+                       x->rank);
             return false;
         }
         for (uint32_t d = 0; d < x->rank; d++) {
@@ -71,12 +73,18 @@ bool run_sizes(Run *r) {
         known[k] = true;
     }
     if (!sizes_from_files(r, known)) return false;
+    bool all = true;
     for (uint32_t i = 0; i < r->fn->n_sizes; i++)
-        if (!known[i]) r->sizes[i] = 128;
-    return true;
+        if (!known[i]) all = false, r->sizes[i] = -1;
+    if (all) return true;
+    uint64_t seed = r->opt->seed < 0 ? 1 : (uint64_t)r->opt->seed;
+    if (r->graph && sample_sizes(r->graph, seed, 128, r->sizes)) return true;
+    str_printf(&r->why, "%s: no sizes found that suit it; give them all by --size", r->fn->name);
+    return false;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------------------------------
+ */
 
 static size_t bytes_of(DType t, int64_t elements) {
     return (size_t)(elements * dtype_bits(t) + 7) / 8;
@@ -192,7 +200,8 @@ bool run_tensors(Run *r) {
     return true;
 }
 
-/* ---- elements ----------------------------------------------------------------------------------- */
+/* ---- elements -----------------------------------------------------------------------------------
+ */
 
 int64_t run_offset(const RunTensor *t, const int64_t *index) {
     int64_t at = 0;
@@ -224,35 +233,8 @@ void run_unflatten(const RunTensor *t, int64_t i, int64_t *index) {
     }
 }
 
-/* ---- values ------------------------------------------------------------------------------------- */
-
-/* splitmix64 of (seed, tensor, element): a value does not depend on layout or on other tensors. */
-static uint64_t random_bits(uint64_t seed, uint64_t tensor, uint64_t i) {
-    uint64_t z = seed * 0x9E3779B97F4A7C15u + (tensor << 48) + i + 1;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    return z ^ (z >> 31);
-}
-
-static void fill_random(Run *r, int param) {
-    RunTensor *t = &r->tensors[param];
-    uint64_t seed = r->opt->seed < 0 ? 1 : (uint64_t)r->opt->seed;
-    int64_t lo = -8, hi = 8, index[RUN_RANK];
-    bool real = dtype_class(t->type) == DC_REAL;
-    if (!real && r->graph) run_int_range(r->graph, r->sizes, param, &lo, &hi);
-    if (!real && lo < dtype_lowest(t->type)) lo = dtype_lowest(t->type);
-    if (!real && hi > dtype_highest(t->type)) hi = dtype_highest(t->type);
-    if (t->type == DT_bool) lo = 0, hi = 1;
-    for (int64_t i = 0; i < t->count; i++) {
-        uint64_t bits = random_bits(seed, (uint64_t)param, (uint64_t)i);
-        double unit = (double)(bits >> 11) * 0x1p-53;
-        run_unflatten(t, i, index);
-        double v = t->rank == 0 ? 0.1 + 0.8 * unit : 2 * unit - 1;
-        int64_t k = lo + (int64_t)(bits % (uint64_t)(hi - lo + 1));
-        dtype_store(t->type, run_base(t), run_offset(t, index), v, k);
-    }
-}
+/* ---- values -------------------------------------------------------------------------------------
+ */
 
 static bool fill_file(Run *r, RunTensor *t, const char *path) {
     Npy npy;
@@ -276,12 +258,24 @@ static bool fill_file(Run *r, RunTensor *t, const char *path) {
 }
 
 bool run_fill(Run *r) {
+    uint64_t seed = r->opt->seed < 0 ? 1 : (uint64_t)r->opt->seed;
     for (int i = 0; i < r->n; i++) {
         RunTensor *t = &r->tensors[i];
         const char *path = run_lookup(&r->opt->in, t->name);
         if (t->out) continue;
-        if (!path) fill_random(r, i);
-        else if (!fill_file(r, t, path)) return false;
+        if (path) {
+            if (!fill_file(r, t, path)) return false;
+            continue;
+        }
+        if (!r->graph) {
+            str_printf(&r->why,
+                       "the module was stripped of its graph, which tells how to make up "
+                       "%s: use --in, or give the .fk",
+                       t->name);
+            return false;
+        }
+        EvalTensor e = run_eval_tensor(t);
+        sample_fill(r->graph, i, r->sizes, seed, &e);
     }
     return true;
 }

@@ -1,4 +1,5 @@
-/* run_compile.c - fkrun on a .fk: runs fkc, found beside fkrun or in PATH, into a temporary file. */
+/* run_compile.c - fkrun on a .fk: runs fkc, found beside fkrun or in PATH, into a temporary file.
+ */
 #include "compiler/run_int.h"
 #include "compiler/tool_int.h"
 

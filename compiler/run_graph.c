@@ -1,5 +1,5 @@
-/* run_graph.c - what a graph says of its inputs (which integers make sense), of how exact its
- * outputs must be, and of its work. All of it is read from the graph before any pass.
+/* run_graph.c - what a graph says of how exact its outputs must be, and of its work. All of it is
+ * read from the graph before any pass.
  */
 #include "compiler/run_int.h"
 
@@ -13,77 +13,12 @@ static int64_t evaluate(const Ix *x, const int64_t *sizes) {
     return ok ? v : 0;
 }
 
-/* ---- integer inputs ----------------------------------------------------------------------------- */
-
-typedef struct IntUse {
-    const Graph *g;
-    const int64_t *sizes;
-    int node;           /* of the input */
-    int64_t indexes;    /* extent that it indexes; -1 */
-    int64_t compared;   /* extent of an index that it is compared with; -1 */
-} IntUse;
-
-static bool ix_reads(const Ix *x, int node) {
-    if (x->kind == IX_VALUE && x->num == node) return true;
-    for (int i = 0; i < x->n; i++)
-        if (ix_reads(x->arg[i], node)) return true;
-    return false;
-}
-
-static void keep_least(int64_t *best, int64_t v) {
-    if (*best < 0 || v < *best) *best = v;
-}
-
-/* A position of an operand's map that reads the input indexes that dimension. Through a chain of
- * gathers each input indexes the extent at which its own value stands. */
-static void see_map(IntUse *u, const Operand *o) {
-    const Node *read = u->g->nodes.v[o->node];
-    for (int d = 0; d < read->rank; d++)
-        if (o->map[d]->has_value && ix_reads(o->map[d], u->node))
-            keep_least(&u->indexes, evaluate(read->axes[d].extent, u->sizes));
-}
-
-/* Does the value of a node follow from the input by integer arithmetic, or from an index? */
-typedef struct Cone {
-    bool input;
-    int64_t extent; /* of the last index met; -1 */
-} Cone;
-
-static void walk_cone(const IntUse *u, int id, int depth, Cone *c) {
-    const Node *n = u->g->nodes.v[id];
-    if (id == u->node) c->input = true;
-    if (n->kind == N_INDEX) {
-        for (int k = 0; k < n->naxes; k++)
-            if (ix_uses_axis(n->ix, k)) c->extent = evaluate(n->axes[k].extent, u->sizes);
-        if (n->ix->has_value && ix_reads(n->ix, u->node)) c->input = true;
-    }
-    if (n->kind != N_OP || !dtype_is_int(n->type) || depth > 16) return;
-    for (int i = 0; i < n->nin; i++) walk_cone(u, n->in[i].node, depth + 1, c);
-}
-
-static void see_compare(IntUse *u, const Node *n) {
-    Cone c = {.extent = -1};
-    if (n->kind != N_OP || n->op < OP_eq || n->op > OP_ge) return;
-    for (int i = 0; i < n->nin; i++) walk_cone(u, n->in[i].node, 0, &c);
-    if (c.input && c.extent >= 0) keep_least(&u->compared, c.extent);
-}
-
-void run_int_range(const Graph *g, const int64_t *sizes, int param, int64_t *lo, int64_t *hi) {
-    IntUse u = {g, sizes, g->params.v[param].node, -1, -1};
-    for (int i = 0; i < g->nodes.n; i++) {
-        const Node *n = g->nodes.v[i];
-        for (int k = 0; k < n->nin; k++) see_map(&u, &n->in[k]);
-        see_compare(&u, n);
-    }
-    *lo = u.indexes >= 0 ? -1 : u.compared >= 0 ? 0 : -8;
-    *hi = u.indexes >= 0 ? u.indexes : u.compared >= 0 ? u.compared : 8;
-}
-
-/* ---- sums of products --------------------------------------------------------------------------- */
+/* ---- sums of products ---------------------------------------------------------------------------
+ */
 
 typedef struct Factors {
-    int n;             /* that use a reduced index */
-    int computed;      /* of these, f32 values that were computed */
+    int n;              /* that use a reduced index */
+    int computed;       /* of these, f32 values that were computed */
     bool f16, bf16, b8; /* of these, tensors and rounded values of such a type */
 } Factors;
 
@@ -101,10 +36,14 @@ static bool is_product(const Node *n) {
 static void factor(Factors *f, const Node *leaf) {
     bool rounded = leaf->kind == N_INPUT || (leaf->kind == N_OP && leaf->op == OP_cast);
     f->n++;
-    if (!rounded || leaf->type == DT_f32) f->computed += leaf->kind != N_INPUT;
-    else if (leaf->type == DT_f16) f->f16 = true;
-    else if (leaf->type == DT_bf16) f->bf16 = true;
-    else if (dtype_bits(leaf->type) <= 8) f->b8 = true;
+    if (!rounded || leaf->type == DT_f32)
+        f->computed += leaf->kind != N_INPUT;
+    else if (leaf->type == DT_f16)
+        f->f16 = true;
+    else if (leaf->type == DT_bf16)
+        f->bf16 = true;
+    else if (dtype_bits(leaf->type) <= 8)
+        f->b8 = true;
 }
 
 /* The factors below a node that is an argument of a sum. Inside the product an index of the sum is
@@ -144,7 +83,8 @@ double run_flops(const Graph *g, const int64_t *sizes) {
     return sum;
 }
 
-/* ---- tolerance ---------------------------------------------------------------------------------- */
+/* ---- tolerance ----------------------------------------------------------------------------------
+ */
 
 /* DESIGN.md, Accuracy: norm and element bound by the type of the output. */
 static Tolerance by_type(DType t) {

@@ -1,10 +1,12 @@
-/* run_int.h - the parts of fkrun: a fn of a module, its tensors in memory, and what is done to them.
+/* run_int.h - the parts of fkrun: a fn of a module, its tensors in memory, and what is done to
+ * them.
  */
 #ifndef FK_COMPILER_RUN_INT_H
 #define FK_COMPILER_RUN_INT_H
 
 #include "compiler/opts_int.h"
 #include "ir/ir.h"
+#include "ir/sample.h"
 #include "runtime/fk.h"
 #include "runtime/fkm.h"
 
@@ -47,11 +49,12 @@ typedef struct Run {
     Str why; /* one line, when something failed */
 } Run;
 
-/* ---- run_args.c: sizes, layouts, values -------------------------------------------------------- */
+/* ---- run_args.c: sizes, layouts, values --------------------------------------------------------
+ */
 
-bool run_sizes(Run *r);    /* from --size and --in */
-bool run_tensors(Run *r);  /* extents and strides; memory on the host, poisoned */
-bool run_fill(Run *r);     /* inputs, random or from files */
+bool run_sizes(Run *r);        /* from --size and --in */
+bool run_tensors(Run *r);      /* extents and strides; memory on the host, poisoned */
+bool run_fill(Run *r);         /* inputs, random or from files */
 void run_poison(RunTensor *t); /* every byte; of reals NaN */
 
 int64_t run_offset(const RunTensor *t, const int64_t *index); /* in elements */
@@ -64,11 +67,8 @@ void run_unflatten(const RunTensor *t, int64_t i, int64_t *index);
 const char *run_lookup(const OptMany *list, const char *name);
 void run_print(const RunTensor *t, const char *what); /* to standard output */
 
-/* ---- run_graph.c: what the graph says of its inputs and of its accuracy ------------------------ */
-
-/* The values that make sense for an integer input: an index into an extent, a bound on an index,
- * or anything small. */
-void run_int_range(const Graph *g, const int64_t *sizes, int param, int64_t *lo, int64_t *hi);
+/* ---- run_graph.c: how exact outputs must be, and the work
+ * ---------------------------------------- */
 
 typedef struct Tolerance {
     double norm, element;
@@ -79,7 +79,8 @@ Tolerance run_tolerance(const Graph *g, int param);
 /* Multiply-adds of the sums of products, twice. */
 double run_flops(const Graph *g, const int64_t *sizes);
 
-/* ---- run_npy.c --------------------------------------------------------------------------------- */
+/* ---- run_npy.c ---------------------------------------------------------------------------------
+ */
 
 typedef struct Npy {
     int rank;
@@ -93,7 +94,8 @@ bool npy_read(Arena *a, const char *path, Npy *n, Str *why);
 double npy_get(const Npy *n, const int64_t *index, int64_t *integer);
 bool npy_write(const char *path, const RunTensor *t, Str *why);
 
-/* ---- run_device.c ------------------------------------------------------------------------------ */
+/* ---- run_device.c ------------------------------------------------------------------------------
+ */
 
 typedef struct RunDevice {
     fk_device *device;
@@ -115,22 +117,27 @@ typedef struct Launch {
 bool device_alloc(RunDevice *d, Run *r);
 bool device_prepare(RunDevice *d, Run *r, Launch *l);
 bool device_launch(RunDevice *d, Run *r, Launch *l); /* poisons outputs, runs, reads them back */
+/* Inputs, their padding and guards are as they were; what is not goes to `details`. */
+bool device_inputs_intact(RunDevice *d, Run *r, Str *details);
 void device_release(RunDevice *d, Run *r, Launch *l);
 
-/* ---- run_check.c, run_bench.c ------------------------------------------------------------------ */
+/* ---- run_check.c, run_bench.c ------------------------------------------------------------------
+ */
 
 typedef struct Verdict {
     int64_t samples, unsure;
     double norm, max; /* worst of the outputs, as a share of what is allowed */
     Str details;      /* lines that say what is wrong; empty when all is right */
 } Verdict;
+Eval *run_eval(Run *r); /* of the inputs on the host */
 void check_run(Run *r, Verdict *v);
 /* Bytes around and between the elements still hold the poison. */
 void check_guards(Run *r, Verdict *v);
 
 bool bench_run(RunDevice *d, Run *r, Launch *l);
 
-/* ---- run_compile.c ----------------------------------------------------------------------------- */
+/* ---- run_compile.c -----------------------------------------------------------------------------
+ */
 
 /* Compiles a .fk into memory by running fkc; *code is its exit status. NULL when it failed. */
 void *compile_with_fkc(Arena *a, const RunOptions *o, const OptMany *more, const char *path,

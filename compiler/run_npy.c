@@ -120,9 +120,12 @@ bool npy_write(const char *path, const RunTensor *t, Str *why) {
         run_unflatten(t, i, index);
         dtype_load(t->type, run_base(t), run_offset(t, index), &real, &integer);
         float f = (float)real;
-        if (c == DC_REAL) str_addn(&s, (const char *)&f, 4);
-        else if (c == DC_BOOL) str_addc(&s, (char)(integer != 0));
-        else str_addn(&s, (const char *)&integer, 8);
+        if (c == DC_REAL)
+            str_addn(&s, (const char *)&f, 4);
+        else if (c == DC_BOOL)
+            str_addc(&s, (char)(integer != 0));
+        else
+            str_addn(&s, (const char *)&integer, 8);
     }
     bool ok = tool_publish(path, s.s, s.n, true, why);
     str_free(&s);
