@@ -94,6 +94,6 @@ ExpectVerdict expect_verdict(Arena *a, const BuiltFn *fn, const Expect *e);
 
 /* Failed clauses are errors (warnings under --no-expect); those that cannot be checked, warnings.
  */
-void expect_check(Job *j, const BuiltFn *fn);
+void check_expects(Job *j, const BuiltFn *fn);
 
 #endif

@@ -136,7 +136,7 @@ static void compile_fn(Job *j, Graph *g) {
     if (!(j->opt->outputs & lowered) || !lower_fn(j, &fn)) return;
     timed(j, "lower", g->name, &start);
     if (job_wants(j, FKC_PTX)) emit_ptx(j, &fn);
-    expect_check(j, &fn);
+    check_expects(j, &fn);
     if (job_wants(j, FKC_REPORT)) report_fn(&j->text[FKC_REPORT], j, &fn);
     vec_push(j->arena, &j->fns, fn);
 }
