@@ -494,7 +494,7 @@ static void print_at(Str *out, const Ix *x, const IxNames *names, int tight) {
     case IX_SIZE: str_add(out, names->size[x->num]); break;
     case IX_AXIS: str_add(out, names->axis[x->num]); break;
     case IX_VALUE:
-        if (names->value && names->value[x->num])
+        if (x->num >= 0 && x->num < names->nvalue && names->value[x->num])
             str_add(out, names->value[x->num]);
         else
             str_printf(out, "%%%lld", (long long)x->num);
