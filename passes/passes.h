@@ -22,6 +22,10 @@ typedef struct Pass {
 } Pass;
 enum PassFlag { PASS_ALG = 1, PASS_FUSE = 2 };
 
+#define PASS(name, flags, what, why) PassFn pass_##name;
+#include "passes/pass.def"
+#undef PASS
+
 const Pass *pass_at(int i); /* NULL past the end */
 const Pass *pass_named(const char *name);
 

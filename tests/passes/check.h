@@ -1,0 +1,17 @@
+/* check.h - two graphs of one signature mean the same: evaluated at random sizes and inputs. */
+#ifndef FK_TESTS_PASSES_CHECK_H
+#define FK_TESTS_PASSES_CHECK_H
+
+#include "ir/ir.h"
+
+typedef struct Check1 {
+    bool algebra; /* rule 5's algebra was applied: rounding may differ, and inf from NaN */
+    int rounds;   /* draws of sizes and inputs */
+    uint64_t seed;
+    int64_t elements; /* out: compared */
+} Check1;
+
+/* False and a text in `why`. Extents 0 and 1, NaN, infinities and -0 are among the draws. */
+bool check_same(const Graph *before, const Graph *after, Check1 *c, Str *why);
+
+#endif
