@@ -29,7 +29,7 @@ typedef struct Job {
     Arena *arena;
     const fkc_options *opt;
     Diags *diags;
-    const char *path;
+    const char *path, *producer; /* of the source; "fkc 0.1.0, LLVM 19.1.7" */
     VEC(const Target *) archs;
     int ptx_version;   /* 0: the lowest */
     const char *ptxas; /* NULL: there is none, or none is wanted */
@@ -94,6 +94,6 @@ ExpectVerdict expect_verdict(Arena *a, const BuiltFn *fn, const Expect *e);
 
 /* Failed clauses are errors (warnings under --no-expect); those that cannot be checked, warnings.
  */
-void expect_check(Job *j, const BuiltFn *fn);
+void check_expects(Job *j, const BuiltFn *fn);
 
 #endif

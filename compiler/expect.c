@@ -188,7 +188,7 @@ ExpectVerdict expect_verdict(Arena *a, const BuiltFn *fn, const Expect *e) {
     return v;
 }
 
-void expect_check(Job *j, const BuiltFn *fn) {
+void check_expects(Job *j, const BuiltFn *fn) {
     const Graph *g = fn->plan->graph;
     for (int i = 0; i < g->expect.n; i++) {
         const Expect *e = &g->expect.v[i];

@@ -202,6 +202,7 @@ fkc_status fkc_compile(const char *path, const char *text, size_t size, const fk
     Diags *d = ARENA_NEW(&r->arena, Diags);
     d->arena = &r->arena;
     r->job = (Job){.arena = &r->arena, .opt = o, .diags = d, .path = path};
+    r->job.producer = arena_printf(&r->arena, "fkc %s, LLVM %s", fkc_version(), fkc_llvm_version());
     pthread_mutex_lock(&one_at_a_time);
     fkc_status status = compile(r, text, size);
     pthread_mutex_unlock(&one_at_a_time);

@@ -200,7 +200,7 @@ static FkmFn pack_fn(Packer *p, const BuiltFn *fn) {
 FkmModule *pack_module(Arena *a, const Job *j) {
     Packer p = {.arena = a, .job = j};
     FkmModule *m = ARENA_NEW(a, FkmModule);
-    m->producer = arena_printf(a, "fkc %s, LLVM %s", fkc_version(), fkc_llvm_version());
+    m->producer = arena_strdup(a, j->producer);
     m->fns = ARENA_ARRAY(a, FkmFn, j->fns.n);
     m->n_fns = (uint32_t)j->fns.n;
     for (int i = 0; i < j->fns.n; i++) m->fns[i] = pack_fn(&p, &j->fns.v[i]);

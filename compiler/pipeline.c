@@ -136,7 +136,7 @@ static void compile_fn(Job *j, Graph *g) {
     if (!(j->opt->outputs & lowered) || !lower_fn(j, &fn)) return;
     timed(j, "lower", g->name, &start);
     if (job_wants(j, FKC_PTX)) emit_ptx(j, &fn);
-    expect_check(j, &fn);
+    check_expects(j, &fn);
     if (job_wants(j, FKC_REPORT)) report_fn(&j->text[FKC_REPORT], j, &fn);
     vec_push(j->arena, &j->fns, fn);
 }
@@ -165,4 +165,14 @@ void pipeline_run(Job *j, const char *text, size_t size) {
     timed(j, "parse", j->path, &start);
     if (j->diags->errors) return;
     if (job_wants(j, FKC_AST)) frontend_print(ast, &j->text[FKC_AST]);
+    FrontendBinds binds = {j->opt->bind, j->opt->n_bind};
+    FrontendFns *fns = frontend_build(ast, j->arena, j->diags, &binds);
+    timed(j, "build", j->path, &start);
+    if (j->diags->errors || j->opt->outputs == 1u << FKC_AST) return;
+    for (int i = 0; i < fns->left.n; i++) {
+        LeftOut l = {fns->left.v[i].name, fns->left.v[i].why};
+        vec_push(j->arena, &j->left_out, l);
+    }
+    for (int i = 0; i < fns->fns.n; i++) compile_fn(j, fns->fns.v[i]);
+    if (job_wants(j, FKC_REPORT)) report_left_out(&j->text[FKC_REPORT], j);
 }

@@ -248,21 +248,26 @@ Graph *graph_clone(const Graph *g, Arena *a) {
 
 /* ---- names and counts --------------------------------------------------------------------- */
 
-/* Sizes keep their names; inputs that are plain words name their node; axes give way to both. */
+/* Sizes keep their names; inputs that are plain words name their node; axes give way to both. The
+ * array of value names ends with the last input: printing a graph makes one a node. */
 IxNames graph_names(const Graph *g, const Node *n) {
     Arena *a = g->arena;
-    int taken = 0;
+    int taken = 0, nvalue = 0;
+    for (int i = 0; i < g->params.n; i++) {
+        const Param *p = &g->params.v[i];
+        if (!p->out && p->node >= nvalue && p->node < g->nodes.n) nvalue = p->node + 1;
+    }
     const char **names = ARENA_ARRAY(a, const char *, g->sizes.n + g->params.n);
-    const char **value = ARENA_ARRAY(a, const char *, g->nodes.n);
+    const char **value = ARENA_ARRAY(a, const char *, nvalue);
     for (int i = 0; i < g->sizes.n; i++) names[taken++] = g->sizes.v[i].name;
     for (int i = 0; i < g->params.n; i++) {
         const Param *p = &g->params.v[i];
-        if (p->out || p->node < 0 || p->node >= g->nodes.n || !text_is_word(p->name)) continue;
+        if (p->out || p->node < 0 || p->node >= nvalue || !text_is_word(p->name)) continue;
         names[taken++] = value[p->node] = p->name;
     }
     const char **axes = ARENA_ARRAY(a, const char *, n->naxes);
     for (int i = 0; i < n->naxes; i++) axes[i] = n->axes[i].name;
-    return (IxNames){names, text_unique(a, axes, n->naxes, names, taken), value};
+    return (IxNames){names, text_unique(a, axes, n->naxes, names, taken), value, nvalue};
 }
 
 static const Ix *product(IxPool *p, const Axis *axes, int n) {

@@ -147,7 +147,7 @@ static void put_check(Str *out, const Check *c, const IxNames *names) {
 }
 
 static void put_solve(Str *out, const Graph *g, const Solve *s, IxNames names) {
-    names.value = NULL; /* IX_VALUE(0) is the extent, not a node */
+    names.nvalue = 0; /* IX_VALUE(0) is the extent, not a node */
     str_add(out, "  solve ");
     text_put_name(out, g->sizes.v[s->size].name);
     str_add(out, " from ");

@@ -165,7 +165,7 @@ static bool operands_ok(Verify *v) {
 
 static void is_type(Verify *v, DType want, const char *why) {
     if (want == DT_none)
-        need(v, false, "%s", why);
+        need(v, false, "%s", why ? why : "expected a type");
     else
         need(v, v->n->type == want, "expected type %s, found %s", type_name(want),
              type_name(v->n->type));

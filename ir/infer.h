@@ -52,8 +52,8 @@ Range infer_range(const Graph *g, const RangeUse *uses, int n);
  * the read happens. */
 typedef enum Bound {
     BOUND_PROVED, /* inside wherever the domain is not empty (under the guards, if `guarded`) */
-    BOUND_DATA,   /* depends on tensor values (or has no known range): the load checks, outside
-                     gives 0 */
+    BOUND_DATA,   /* depends on tensor values, or least and greatest index have no closed form: the
+                     load checks, outside gives 0 */
     BOUND_LAUNCH, /* inside iff lo >= 0 and hi <= dim - 1: conditions on sizes, for a Check. x[0]
                      over K is one: K may be 0 */
     BOUND_NEVER   /* one of the two holds for no sizes >= 1: an error */

@@ -83,10 +83,15 @@ static const Ix *const *rewritten_sizes(const Graph *g, const Ix *const *extents
     int n = infer_exact(g, &e);
     const Ix **by = ARENA_ARRAY(p->arena, const Ix *, g->sizes.n);
     bool *by_size = ARENA_ARRAY(p->arena, bool, g->sizes.n);
-    for (int i = 0; i < n; i++) by_size[e[i].size] |= e[i].div->kind == IX_SIZE;
+    bool *divides = ARENA_ARRAY(p->arena, bool, g->sizes.n); /* then it is > 0: rule 7 */
+    for (int i = 0; i < n; i++) {
+        if (e[i].div->kind != IX_SIZE) continue;
+        by_size[e[i].size] = divides[e[i].div->num] = true;
+    }
     for (int s = 0; s < g->sizes.n; s++) {
         const Ix *unit = ix_size(p, s);
-        if (!positive && !is_positive(g, s, extents, nax)) unit = ix_sub(p, unit, ix_const(p, 1));
+        bool one = positive || divides[s] || is_positive(g, s, extents, nax);
+        if (!one) unit = ix_sub(p, unit, ix_const(p, 1));
         by[s] = ix_mul(p, ix_const(p, const_factor(e, n, s)), unit);
     }
     for (int i = 0; i < n; i++) { /* H/G over a run-time G, once a size and not of each other */
@@ -185,6 +190,31 @@ static void extremes(const Read *r, const Ix *const *guards, int n, BoundResult 
     }
 }
 
+/* Are the bounds of ix_range reached? They are found term by term, so an axis that occurs twice may
+ * make them too wide; so may a remainder, unless its argument is an axis or an axis runs through
+ * all residues. Wide bounds must not refuse a program. */
+static bool is_tight(const Read *r, const Ix *x, uint64_t *seen) {
+    IxPool *p = r->g->ix;
+    if (x->kind == IX_AXIS) {
+        bool again = x->num >= 64 || *seen >> x->num & 1;
+        if (!again) *seen |= (uint64_t)1 << x->num;
+        return !again;
+    }
+    if (x->kind == IX_MOD && x->arg[0]->has_axis && !ix_is_axis(x->arg[0], NULL)) {
+        bool all = false;
+        for (int a = 0; a < r->nax && !all; a++) {
+            int64_t c;
+            const Ix *rest;
+            if (r->extents[a] && ix_linear_in(p, x->arg[0], a, &c, &rest) && (c == 1 || c == -1))
+                all = nonneg(r->g, ix_sub(p, r->extents[a], x->arg[1]), NULL, 0, NULL, 0, true);
+        }
+        if (!all) return false;
+    }
+    for (int i = 0; i < x->n; i++)
+        if (!is_tight(r, x->arg[i], seen)) return false;
+    return true;
+}
+
 static bool never(const Read *r, const BoundResult *b) {
     IxPool *p = r->g->ix;
     const Ix *below = ix_sub(p, ix_const(p, -1), b->lo), *above = ix_sub(p, b->hi, r->dim);
@@ -203,7 +233,8 @@ BoundResult infer_bound(const Graph *g, const Ix *index, const Ix *dim, const Ix
         b.guarded = true;
         return b;
     }
-    if (!index->has_value) extremes(&r, guards, nguards, &b);
+    uint64_t seen = 0;
+    if (!index->has_value && is_tight(&r, index, &seen)) extremes(&r, guards, nguards, &b);
     if (!b.lo || !b.hi) return (BoundResult){BOUND_DATA, false, NULL, NULL};
     b.bound = never(&r, &b) ? BOUND_NEVER : BOUND_LAUNCH;
     return b;

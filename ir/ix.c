@@ -290,6 +290,7 @@ static const Ix *div_rest(IxPool *p, const Ix *rest, int64_t b) {
 
 const Ix *ix_div(IxPool *p, const Ix *a, const Ix *b) {
     int64_t nb, na;
+    if (ix_is_const(a, &na) && na == 0) return a;
     if (!ix_is_const(b, &nb)) {
         const Ix *q = exact_quotient(p, a, b);
         return q ? q : make(p, IX_DIV, 0, (const Ix *[]){a, b}, 2);
@@ -304,6 +305,7 @@ const Ix *ix_div(IxPool *p, const Ix *a, const Ix *b) {
 
 const Ix *ix_mod(IxPool *p, const Ix *a, const Ix *b) {
     int64_t nb, inner;
+    if (ix_is_const(a, &nb) && nb == 0) return a;
     if (!ix_is_const(b, &nb)) {
         if (exact_quotient(p, a, b)) return ix_const(p, 0);
         return make(p, IX_MOD, 0, (const Ix *[]){a, b}, 2);
@@ -492,7 +494,7 @@ static void print_at(Str *out, const Ix *x, const IxNames *names, int tight) {
     case IX_SIZE: str_add(out, names->size[x->num]); break;
     case IX_AXIS: str_add(out, names->axis[x->num]); break;
     case IX_VALUE:
-        if (names->value && names->value[x->num])
+        if (x->num >= 0 && x->num < names->nvalue && names->value[x->num])
             str_add(out, names->value[x->num]);
         else
             str_printf(out, "%%%lld", (long long)x->num);

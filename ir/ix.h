@@ -109,12 +109,13 @@ bool ix_prove_nonneg(IxPool *p, const Ix *x, const Ix *const *extents, int nax,
 void ix_range(IxPool *p, const Ix *x, const Ix *const *extents, int nax, const Ix **lo,
               const Ix **hi);
 
-/* Prints with names: size[i], axis[i]; a value prints as its name in value[] (the array or an entry
- * may be NULL: %N), with [args] when it has any. Reads back with text_ix of ir/text_int.h. */
+/* Prints with names: size[i], axis[i]; value i as value[i] where i < nvalue and that is not NULL,
+ * else as %i; with [args] when it has any. Reads back with text_ix of ir/text_int.h. */
 typedef struct IxNames {
     const char *const *size;
     const char *const *axis;
     const char *const *value;
+    int nvalue;
 } IxNames;
 void ix_print(Str *out, const Ix *x, const IxNames *names);
 

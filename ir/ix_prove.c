@@ -15,10 +15,15 @@ typedef struct Box {
 static const Ix *bound(IxPool *p, const Ix *x, const Box *box, bool upper);
 static bool sizes_nonneg(IxPool *p, const Ix *x, int depth);
 
-/* x % m lies in [0, m - 1] */
-static const Ix *bound_mod(IxPool *p, const Ix *x, bool upper) {
+/* x % m lies in [0, m - 1], and below x where x is never negative. */
+static const Ix *bound_mod(IxPool *p, const Ix *x, const Box *box, bool upper) {
     if (x->arg[1]->has_axis || x->arg[1]->has_value) return NULL;
-    return upper ? ix_sub(p, x->arg[1], ix_const(p, 1)) : ix_const(p, 0);
+    if (!upper) return ix_const(p, 0);
+    const Ix *top = ix_sub(p, x->arg[1], ix_const(p, 1));
+    const Ix *lo = bound(p, x->arg[0], box, false), *hi = bound(p, x->arg[0], box, true);
+    if (!lo || !hi || !sizes_nonneg(p, lo, 6)) return top;
+    if (sizes_nonneg(p, ix_sub(p, hi, top), 6)) return top;
+    return sizes_nonneg(p, ix_sub(p, top, hi), 6) ? hi : ix_min(p, top, hi);
 }
 
 static const Ix *bound_div(IxPool *p, const Ix *x, const Box *box, bool upper) {
@@ -31,10 +36,10 @@ static const Ix *bound_atom(IxPool *p, const Ix *x, const Box *box, bool upper) 
     if (!x->has_axis && !x->has_value) return x;
     switch (x->kind) {
     case IX_AXIS:
-        if (x->num >= box->n) return NULL;
+        if (x->num >= box->n || !box->extents[x->num]) return NULL;
         return upper ? ix_sub(p, box->extents[x->num], ix_const(p, 1)) : ix_const(p, 0);
     case IX_DIV: return bound_div(p, x, box, upper);
-    case IX_MOD: return bound_mod(p, x, upper);
+    case IX_MOD: return bound_mod(p, x, box, upper);
     case IX_MIN:
     case IX_MAX: {
         const Ix *a = bound(p, x->arg[0], box, upper), *b = bound(p, x->arg[1], box, upper);

@@ -339,8 +339,7 @@ static fk_status explain(const Cuda *c, fk_status s, const void *image, bool is_
         return FK_FAIL(
             error, s,
             "%s: the PTX is ISA %u.%u, but the driver, for CUDA %d.%d, takes at most %d.%d; update "
-            "the "
-            "driver, or compile with --ptx-version=%d.%d or to a cubin (--arch, with ptxas)",
+            "the driver, or compile with --ptx-version=%d.%d or to a cubin (--arch, with ptxas)",
             said, major, minor, c->driver / 1000, c->driver % 1000 / 10, c->ptx / 10, c->ptx % 10,
             c->ptx / 10, c->ptx % 10);
     return FK_FAIL(error, s, "%s%s%s", said, *log ? "\n" : "", log);

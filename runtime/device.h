@@ -26,6 +26,7 @@ typedef struct FkDeviceFacts {
     fk_device_info info; // but for the free memory
     int64_t max_grid[3];
     int64_t max_shared; // bytes a block may have, static and dynamic
+    bool ptx_only;      // takes no cubins: the emulator
 } FkDeviceFacts;
 
 typedef struct FkFunction {

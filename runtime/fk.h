@@ -24,7 +24,8 @@
  * outputs need positive strides, no two elements at one address, and share no byte with any other
  * tensor. u4/i4 are kDLUInt/kDLInt with bits = 4: two per byte along the last dimension, low half
  * first; an odd last extent pads its last byte; the last stride is 1, the others are even.
- * A rank-0 input on kDLCPU is copied into the launch; every other tensor must be on the device.
+ * A rank-0 input on kDLCPU or kDLCUDAHost is copied into the launch; every other tensor must be on
+ * the device.
  */
 #ifndef FK_H
 #define FK_H

@@ -24,10 +24,11 @@ static bool better(FkmArch a, FkmArch b) {
     return a.number != b.number ? a.number > b.number : a.suffix && !b.suffix;
 }
 
-static void choose_image(const FkmKernel *k, const fk_device_info *info, FkLoaded *out) {
+static void choose_image(const FkmKernel *k, const FkDeviceFacts *facts, FkLoaded *out) {
+    const fk_device_info *info = &facts->info;
     FkmArch arch, best = {0, 0};
     out->cubin = -1;
-    for (uint32_t i = 0; i < k->n_cubins; i++) {
+    for (uint32_t i = 0; i < k->n_cubins && !facts->ptx_only; i++) {
         fkm_arch(k->cubins[i].arch, &arch);
         if (!cubin_fits(arch, info->arch) || (out->cubin >= 0 && !better(arch, best))) continue;
         out->cubin = (int)i;
@@ -52,7 +53,7 @@ static bool usable(const fk_module *m, const FkmVariant *v) {
 
 void fk_choose_images(fk_module *m) {
     for (uint32_t i = 0; i < m->tree->n_kernels; i++)
-        choose_image(&m->tree->kernels[i], &m->device->facts.info, &m->kernels[i]);
+        choose_image(&m->tree->kernels[i], &m->device->facts, &m->kernels[i]);
     for (uint32_t i = 0; i < m->tree->n_fns; i++) {
         const FkmFn *fn = &m->tree->fns[i];
         for (uint32_t s = 0; s < fn->n_steps; s++)

@@ -27,9 +27,8 @@ static fk_status no_image(const fk_fn *fn, const FkmStep *s) {
             return fk_fail(
                 FK_ERROR_DRIVER_TOO_OLD,
                 "fn '%s', kernel '%s': its PTX is ISA %u.%u, but the driver, for CUDA %d.%d, takes "
-                "at most "
-                "%d.%d; update the driver, or compile with --ptx-version=%d.%d or to a cubin "
-                "(--arch=sm_%d, with ptxas)",
+                "at most %d.%d; update the driver, or compile with --ptx-version=%d.%d or to a "
+                "cubin (--arch=sm_%d, with ptxas)",
                 fn->fn->name, k->name, k->major, k->minor, info->driver_version / 1000,
                 info->driver_version % 1000 / 10, info->ptx_version / 10, info->ptx_version % 10,
                 info->ptx_version / 10, info->ptx_version % 10, info->arch);
@@ -44,16 +43,22 @@ static fk_status no_image(const fk_fn *fn, const FkmStep *s) {
         fn->fn->name, s->name ? s->name : "", archs, info->arch, info->arch);
 }
 
+static bool holds(const FkBound *b, const FkmVariant *v) {
+    int64_t guard;
+    return !v->guard.n || (fkm_eval(&v->guard, &b->env, &guard) && guard);
+}
+
 // The cheapest usable variant whose guard holds. If addresses are missing, scratch is the most that
-// any variant which may be chosen asks for.
+// any variant which may be chosen asks for: a better alignment only ever makes more guards hold,
+// and missing addresses count as best aligned.
 static fk_status choose(const FkBound *b, uint32_t step, Plan *p) {
     const FkmStep *s = &b->fn->fn->steps[step];
-    int64_t best = 0, guard, cost, scratch;
+    int64_t best = 0, cost, scratch;
     bool found = false;
     for (uint32_t v = 0; v < s->n_variants; v++) {
         const FkmVariant *var = &s->variants[v];
         if (!(b->fn->usable[step] >> v & 1)) continue;
-        if (var->guard.n && (!fkm_eval(&var->guard, &b->env, &guard) || !guard)) continue;
+        if (!holds(b, var)) continue;
         if (!fkm_eval(&var->cost, &b->env, &cost)) cost = INT64_MAX;
         bool ok = fkm_eval(&var->scratch, &b->env, &scratch) && scratch >= 0;
         if (!b->addresses && ok && (uint64_t)scratch > p->most_scratch)
@@ -294,7 +299,6 @@ static fk_status load_variant(const FkBound *b, const FkmVariant *v) {
 fk_status fk_fn_prepare(fk_fn *fn, DLTensor *const *args, int n) {
     FkBound b;
     Plan p;
-    int64_t guard;
     if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_prepare: fn is null");
     fk_status s = fk_bind(fn, args, n, false, &b);
     if (!s) s = make_plan(&b, &p);
@@ -302,8 +306,7 @@ fk_status fk_fn_prepare(fk_fn *fn, DLTensor *const *args, int n) {
         const FkmStep *step = &fn->fn->steps[i];
         s = load_variant(&b, &step->variants[p.variant[i]]);
         for (uint32_t v = 0; v < step->n_variants && !s && !b.addresses; v++)
-            if (fn->usable[i] >> v & 1 && step->variants[v].guard.n &&
-                fkm_eval(&step->variants[v].guard, &b.env, &guard) && guard)
+            if (fn->usable[i] >> v & 1 && holds(&b, &step->variants[v]))
                 s = load_variant(&b, &step->variants[v]);
     }
     return s;
@@ -317,7 +320,7 @@ fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, si
     fk_status s = fk_bind(fn, args, n, true, &b);
     if (!s) s = make_plan(&b, &p);
     if (!s) s = check_workspace(&b, &p, workspace, bytes);
-    if (!s) s = fk_check_overlap(&b, workspace, p.bytes ? bytes : 0);
+    if (!s) s = fk_check_overlap(&b, workspace, p.bytes);
     Run r = {&b, &p, (uint64_t)(uintptr_t)workspace, stream, false};
     if (!s) s = run(&r);
     r.enqueue = true;

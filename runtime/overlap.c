@@ -70,7 +70,7 @@ static fk_status refuse(const FkBound *b, uint32_t out, const char *other, uint6
                    (unsigned long long)low, (unsigned long long)high);
 }
 
-fk_status fk_check_overlap(const FkBound *b, const void *workspace, size_t bytes) {
+fk_status fk_check_overlap(const FkBound *b, const void *workspace, uint64_t bytes) {
     const FkmFn *f = b->fn->fn;
     uint64_t low = (uint64_t)(uintptr_t)workspace, high = low + bytes;
     for (uint32_t t = 0; t < f->n_tensors; t++) {

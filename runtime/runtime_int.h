@@ -74,6 +74,6 @@ fk_status fk_bind(const fk_fn *fn, DLTensor *const *args, int n, bool need_data,
 // Proves tensor i alone and fills its part of b.
 fk_status fk_bind_tensor(FkBound *b, uint32_t i, bool need_data);
 // Proves that outputs share nothing with others, and nobody with the workspace.
-fk_status fk_check_overlap(const FkBound *b, const void *workspace, size_t bytes);
+fk_status fk_check_overlap(const FkBound *b, const void *workspace, uint64_t bytes);
 
 #endif

@@ -83,7 +83,9 @@ static fk_status set_strides(FkBound *b, uint32_t i, const DLTensor *t, bool emp
         stride[d] = given ? t->strides[d] : dense;
         int64_t n = extent[d] > 1 ? extent[d] : 1;
         if (d == f->rank - 1 && fkm_dtype_bits((FkmDtype)f->dtype) == 4) n += n > 1 ? n & 1 : 0;
-        if (__builtin_mul_overflow(stride[d], n, &dense))
+        bool far = __builtin_mul_overflow(stride[d], n, &dense);
+        if (far && empty) dense = 1; // no element will ask
+        if (far && !empty)
             return REFUSE(b, i, FK_ERROR_STRIDE,
                           "dimension %u of %lld elements with stride %lld leaves 64 bits", d,
                           (long long)extent[d], (long long)stride[d]);

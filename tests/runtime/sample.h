@@ -3,7 +3,8 @@
 //   linear(x: bf16[M, K], w: bf16[N, K], s: f32) -> (y: bf16[M, N])
 //       head 64 bytes, one temporary of 4*M*N bytes, a check that K is a multiple of 8
 //       step 0: variant 0 "fast" for sm_90a if w's rows and address are 16-byte aligned, K >= 64:
-//               two launches and 8*M bytes of scratch; variant 1 "general" for sm_80
+//               two launches, of a cubin and of PTX, and 8*M bytes of scratch; variant 1 "general"
+//               for sm_80
 //   sizes(a: f32[2*D], b: f32[T/16], c: f32[S + T]) -> (o: f32[D]), the last launch in y and z
 //   quads(q: u4[R, C]) -> (o: u4[R, C])
 #ifndef TESTS_SAMPLE_H
@@ -53,7 +54,7 @@ static FkmFn sample_fns[] = {
                          E(K_(512)),
                          LIST(FkmParam, {FKM_PARAM_TENSOR, 0, {0}},
                               {FKM_PARAM_SCRATCH, 0, E(K_(16))})},
-                        {1, {E(S_(M)), E(K_(1)), E(K_(1))}, {64, 2, 1}, {0}, NULL, 0})},
+                        {2, {E(S_(M)), E(K_(1)), E(K_(1))}, {64, 2, 1}, {0}, NULL, 0})},
                   {"general",
                    "sm_80",
                    {0},
@@ -128,6 +129,7 @@ static FkmKernel sample_kernels[] = {
      LIST(FkmImage, {"sm_90a", "CUBIN90", 7})},
     {"general", ".version 7.0\n.target sm_80\n", 7, 0, "sm_80",
      LIST(FkmImage, {"sm_80", "CUBIN80", 7})},
+    {"linear_merge", ".version 8.0\n.target sm_80\n", 8, 0, "sm_80", NULL, 0},
 };
 
 static FkmModule sample = {

@@ -139,7 +139,7 @@ static void checks_the_tree(void **state) {
     REFUSES(f->steps[0].n_variants, 0, "fn 'linear': a step without variants");
     REFUSES(v[0].arch, "sm90", "fn 'linear': a variant for no architecture");
     REFUSES(v[0].n_launches, 0, "fn 'linear': a variant that launches nothing");
-    REFUSES(l->kernel, 2, "fn 'linear': a launch names no kernel");
+    REFUSES(l->kernel, 3, "fn 'linear': a launch names no kernel");
     REFUSES(l->block[0], 2048, "fn 'linear': a block of 2048 threads");
     REFUSES(l->params[0].index, 4, "fn 'linear': a parameter names no tensor");
     REFUSES(l->params[0].index, 2, "fn 'linear': 's' may be on the CPU and has no address");

@@ -8,6 +8,7 @@ static void launches_the_cheapest(void **state) {
     assert_string_equal(c->fake.launches[0].name, "linear_fast");
     assert_int_equal(c->fake.launches[0].grid.grid[0], 4);
     assert_int_equal(c->fake.launches[0].grid.shared, 512);
+    assert_string_equal(c->fake.launches[1].name, "linear_merge");
     assert_int_equal(c->fake.launches[1].grid.block[1], 2);
     assert_ptr_equal(c->fake.launches[1].stream, STREAM);
     // scratch lies behind head (256) and the temporary (4*8*4 rounded up to 256), plus its offset
@@ -120,6 +121,17 @@ static void falls_back_from_a_cubin_to_ptx(void **state) {
     c->fake.fail_cubin = FK_OK;
 }
 
+// The emulator runs PTX.
+static void takes_ptx_where_cubins_do_not_run(void **state) {
+    Case *c = *state;
+    c->fake.facts.ptx_only = true;
+    reopen(c, 90, 84);
+    c->fake.fail_cubin = FK_ERROR_DRIVER;
+    assert_int_equal(launch(c), FK_OK);
+    assert_string_equal(c->fake.launches[0].name, "linear_fast");
+    c->fake.fail_cubin = FK_OK;
+}
+
 // ---- grids ----
 
 static fk_status launch_sizes(Case *c, int64_t d, int64_t s) {
@@ -200,8 +212,9 @@ static void nothing_runs_unless_all_can(void **state) {
     grid->code[0].k = 70000;
     reopen(c, 90, 84);
     grid->code[0].k = 1;
-    FAILS_WITH(launch(c), FK_ERROR_LAUNCH,
-               "fn 'linear', kernel 'general': the grid's y must be in 0 .. 65535, found 70000");
+    FAILS_WITH(
+        launch(c), FK_ERROR_LAUNCH,
+        "fn 'linear', kernel 'linear_merge': the grid's y must be in 0 .. 65535, found 70000");
     assert_int_equal(c->fake.launched, 0);
 }
 
@@ -288,9 +301,11 @@ static void prepare_without_addresses_loads_what_may_be_chosen(void **state) {
     Case *c = *state;
     c->w.data = NULL;
     assert_int_equal(fk_fn_prepare(c->fn, c->args, 4), FK_OK);
-    assert_int_equal(c->fake.loaded, 2);
-    c->w.data = c->memory + 8194; // the general one, whose kernel the fast one uses too
+    assert_int_equal(c->fake.loaded, 3);
     c->fake.capturing = true;
+    c->w.data = c->memory + 8192;
+    assert_int_equal(launch(c), FK_OK);
+    c->w.data = c->memory + 8194; // the general one
     assert_int_equal(launch(c), FK_OK);
 }
 
@@ -310,6 +325,7 @@ int main(void) {
         CASE(refuses_the_wrong_chip),
         CASE(refuses_newer_ptx),
         CASE(falls_back_from_a_cubin_to_ptx),
+        CASE(takes_ptx_where_cubins_do_not_run),
         CASE(grids_have_limits),
         CASE(an_empty_grid_is_skipped),
         CASE(a_failed_launch_is_an_error),

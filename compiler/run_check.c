@@ -1,0 +1,303 @@
+/* run_check.c - fkrun --check: samples of every output against the reference of ir/eval.
+ *
+ * The samples are the corners, elements at edges and at the borders of tiles, and random ones, in
+ * this order, each once; they are evaluated on all cores until the time is up. An output is right
+ * when the norm of the error and every element's error are within the bounds of its types.
+ */
+#include "compiler/run_int.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANDOM = 4096, BORDER = 1024, CORNERS = 256, WHOLE = 8192 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- which elements -----------------------------------------------------------------------------
+ */
+
+typedef VEC(int64_t) Points; /* row-major numbers of elements */
+
+static void add_point(Arena *a, Map *seen, Points *p, const RunTensor *t, const int64_t *index) {
+    int64_t at = 0;
+    for (int d = 0; d < t->rank; d++) at = at * t->extent[d] + index[d];
+    intptr_t *slot = map_put(seen, &at, sizeof at);
+    if (*slot) return;
+    *slot = 1;
+    vec_push(a, p, at);
+}
+
+static uint64_t next(uint64_t *s) {
+    *s += 0x9e3779b97f4a7c15u;
+    uint64_t z = (*s ^ (*s >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Near an end, or on either side of a multiple of a power of two: where tiles meet. */
+static int64_t border(uint64_t *s, int64_t extent) {
+    static const int64_t tile[] = {8, 16, 32, 64, 128, 256};
+    uint64_t r = next(s);
+    int64_t t = tile[r % 6], at = (int64_t)(r >> 16 & 0x7fffffff) % (extent / t + 1) * t;
+    switch (r >> 8 & 7) {
+    case 0: return 0;
+    case 1: return extent - 1;
+    case 2: return extent > 1;
+    case 3: return extent > 1 ? extent - 2 : 0;
+    case 4: return (int64_t)(next(s) % (uint64_t)extent);
+    case 5: return at > 0 ? at - 1 : 0;
+    default: return at < extent ? at : extent - 1;
+    }
+}
+
+static Points choose(Arena *a, const RunTensor *t, uint64_t seed) {
+    Points p = {0};
+    Map seen = {.arena = a};
+    int64_t index[RUN_RANK];
+    if (t->count <= WHOLE) {
+        for (int64_t i = 0; i < t->count; i++) vec_push(a, &p, i);
+        return p;
+    }
+    for (int corner = 0; corner < 1 << t->rank && corner < CORNERS; corner++) {
+        for (int d = 0; d < t->rank; d++) index[d] = corner >> d & 1 ? t->extent[d] - 1 : 0;
+        add_point(a, &seen, &p, t, index);
+    }
+    for (int i = 0; i < BORDER + RANDOM; i++) {
+        for (int d = 0; d < t->rank; d++)
+            index[d] = i < BORDER ? border(&seed, t->extent[d])
+                                  : (int64_t)(next(&seed) % (uint64_t)t->extent[d]);
+        add_point(a, &seen, &p, t, index);
+    }
+    return p;
+}
+
+/* ---- the reference at those ---------------------------------------------------------------------
+ */
+
+typedef struct Sample {
+    double want, got;
+    bool done, unsure;
+} Sample;
+
+typedef struct Work {
+    Eval *eval;
+    const Run *run;
+    const Graph *graph;
+    int param, node;
+    const Operand *inner; /* what the output rounds, to compare with before that; NULL */
+    const Points *points;
+    Sample *samples;
+    int next; /* atomic */
+    double deadline;
+} Work;
+
+/* The language's inner roundings are kept, the last one is not: it is the device's own error. */
+static const Operand *before_rounding(const Graph *g, int node) {
+    const Node *n = g->nodes.v[node];
+    if (n->kind != N_OP || n->op != OP_cast || dtype_class(n->type) != DC_REAL) return NULL;
+    for (int d = 0; d < g->nodes.v[n->in[0].node]->rank; d++)
+        if (n->in[0].map[d]->has_value) return NULL;
+    bool real = dtype_class(g->nodes.v[n->in[0].node]->type) == DC_REAL;
+    return real && !n->in[0].checked ? &n->in[0] : NULL;
+}
+
+static double reference(const Work *w, const int64_t *index, bool *unsure) {
+    EvalVal v = eval_at(w->eval, w->node, index);
+    const RunTensor *t = &w->run->tensors[w->param];
+    *unsure = v.unsure;
+    if (dtype_class(t->type) != DC_REAL) return (double)v.i;
+    if (!w->inner || !isfinite(v.r)) return v.r;
+    int64_t at[RUN_RANK];
+    IxEnv env = {.size = w->run->sizes, .axis = index};
+    bool ok = true;
+    for (int d = 0; d < w->graph->nodes.v[w->inner->node]->rank; d++)
+        at[d] = ix_eval(w->inner->map[d], &env, &ok);
+    EvalVal exact = eval_at(w->eval, w->inner->node, at);
+    /* Where the type saturates or flushes, its own value is what must come out. */
+    bool near = fabs(exact.r - v.r) <= 0.125 * fabs(exact.r);
+    return ok && near ? exact.r : v.r;
+}
+
+static void *worker(void *arg) {
+    Work *w = arg;
+    const RunTensor *t = &w->run->tensors[w->param];
+    int64_t index[RUN_RANK];
+    for (;;) {
+        int i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED);
+        if (i >= w->points->n || (i > 0 && now() > w->deadline)) return NULL;
+        Sample *s = &w->samples[i];
+        run_unflatten(t, w->points->v[i], index);
+        s->want = reference(w, index, &s->unsure);
+        s->got = run_get(t, index);
+        s->done = true;
+    }
+}
+
+static void evaluate(Work *w) {
+    enum { MAX_THREADS = 64 };
+    pthread_t thread[MAX_THREADS];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (int)cores, started = 0;
+    while (started < n && !pthread_create(&thread[started], NULL, worker, w)) started++;
+    if (!started) worker(w);
+    for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+}
+
+/* ---- the verdict --------------------------------------------------------------------------------
+ */
+
+static void complain(Verdict *v, const Run *r, int param, int64_t at, const Sample *s,
+                     const char *what) {
+    const RunTensor *t = &r->tensors[param];
+    int64_t index[RUN_RANK];
+    run_unflatten(t, at, index);
+    str_printf(&v->details, "  %s[", t->name);
+    for (int d = 0; d < t->rank; d++)
+        str_printf(&v->details, "%s%lld", d ? ", " : "", (long long)index[d]);
+    str_printf(&v->details, "]: got %.9g, reference %.9g%s\n", s->got, s->want, what);
+}
+
+/* Same NaN, same infinity; anything else is for the norms. */
+static bool special(const Sample *s, bool *right) {
+    if (isfinite(s->want) && isfinite(s->got)) return false;
+    *right = isnan(s->want) ? isnan(s->got) : s->want == s->got;
+    return true;
+}
+
+typedef struct Sums {
+    double error, ref, max_ref;
+    int64_t n, unsure, finite;
+} Sums;
+
+static Sums sum_up(const Work *w) {
+    Sums u = {0};
+    for (int i = 0; i < w->points->n; i++) {
+        const Sample *s = &w->samples[i];
+        bool right;
+        if (!s->done) continue;
+        u.n++;
+        u.unsure += s->unsure;
+        u.max_ref = fmax(u.max_ref, fabs(s->want));
+        if (isnan(s->want)) u.max_ref = INFINITY;
+        if (s->unsure || special(s, &right)) continue;
+        u.error += (s->got - s->want) * (s->got - s->want);
+        u.ref += s->want * s->want;
+        u.finite++;
+    }
+    return u;
+}
+
+static void judge(Verdict *v, const Run *r, const Work *w, const Tolerance *tol) {
+    enum { SHOWN = 5 };
+    Sums u = sum_up(w);
+    double norm = sqrt(u.error), ref = sqrt(u.ref);
+    double rms = u.finite ? ref / sqrt((double)u.finite) : 0;
+    bool integer = dtype_class(r->tensors[w->param].type) != DC_REAL;
+    int wrong = 0;
+    for (int i = 0; i < w->points->n; i++) {
+        const Sample *s = &w->samples[i];
+        bool right = true;
+        if (!s->done || s->unsure) continue;
+        if (!special(s, &right)) {
+            double off = fabs(s->got - s->want);
+            double limit = integer ? (double)tol->integer : tol->element * fmax(fabs(s->want), rms);
+            right = off <= limit;
+            if (limit > 0) v->max = fmax(v->max, off / limit);
+        }
+        if (right) continue;
+        if (wrong++ < SHOWN) complain(v, r, w->param, w->points->v[i], s, "");
+    }
+    if (wrong > SHOWN) str_printf(&v->details, "  and %d more\n", wrong - SHOWN);
+    double relative = ref > 0 ? norm / ref : norm;
+    if (!integer && relative > tol->norm)
+        str_printf(&v->details, "  %s: norm of the error %.3g, allowed %.3g\n",
+                   r->tensors[w->param].name, relative, tol->norm);
+    if (!integer) v->norm = fmax(v->norm, relative / tol->norm);
+    if (u.n && u.max_ref == 0)
+        str_printf(&v->details, "  %s: the reference is 0 everywhere: these inputs test nothing\n",
+                   r->tensors[w->param].name);
+    v->samples += u.n;
+    v->unsure += u.unsure;
+}
+
+static void check_output(Run *r, Eval *e, int param, double deadline, Verdict *v) {
+    Arena scratch = {0};
+    const RunTensor *t = &r->tensors[param];
+    Points points = choose(&scratch, t, (uint64_t)param + 1);
+    int node = r->graph->params.v[param].node;
+    Work w = {.eval = e,
+              .run = r,
+              .graph = r->graph,
+              .param = param,
+              .node = node,
+              .inner = before_rounding(r->graph, node),
+              .points = &points,
+              .samples = ARENA_ARRAY(&scratch, Sample, points.n),
+              .deadline = deadline};
+    Tolerance tol = run_tolerance(r->graph, param);
+    evaluate(&w);
+    judge(v, r, &w, &tol);
+    arena_free(&scratch);
+}
+
+Eval *run_eval(Run *r) {
+    EvalTensor *tensors = ARENA_ARRAY(r->arena, EvalTensor, r->n);
+    for (int i = 0; i < r->n; i++) {
+        tensors[i] = run_eval_tensor(&r->tensors[i]);
+        if (r->tensors[i].out) tensors[i].data = NULL;
+    }
+    return eval_new(r->graph, r->sizes, tensors);
+}
+
+void check_run(Run *r, Verdict *v) {
+    int seconds = r->opt->check_seconds < 0 ? 20 : r->opt->check_seconds, outs = 0;
+    Eval *e = run_eval(r);
+    double start = now();
+    for (int i = 0; i < r->n; i++) outs += r->tensors[i].out;
+    for (int i = 0, k = 0; i < r->n; i++)
+        if (r->tensors[i].out) check_output(r, e, i, start + (double)seconds * ++k / outs, v);
+    eval_free(e);
+}
+
+/* ---- guards -------------------------------------------------------------------------------------
+ */
+
+static void mark_elements(const RunTensor *t, unsigned char *covered) {
+    int64_t index[RUN_RANK];
+    int bits = dtype_bits(t->type);
+    for (int64_t i = 0; i < t->count; i++) {
+        run_unflatten(t, i, index);
+        size_t first = RUN_GUARD + t->offset + (size_t)(run_offset(t, index) * bits / 8);
+        memset(covered + first, 1, bits < 8 ? 1 : (size_t)bits / 8);
+    }
+}
+
+void check_guards(Run *r, Verdict *v) {
+    for (int i = 0; i < r->n; i++) {
+        const RunTensor *t = &r->tensors[i];
+        if (!t->out) continue;
+        unsigned char *covered = calloc(t->total, 1);
+        unsigned char poison = dtype_class(t->type) == DC_REAL ? 0xFF : 0xA5;
+        if (!covered) {
+            str_printf(&v->details, "  %s: no memory to check its guards\n", t->name);
+            continue;
+        }
+        mark_elements(t, covered);
+        for (size_t b = 0; b < t->total; b++) {
+            if (covered[b] || t->host[b] == poison) continue;
+            str_printf(&v->details,
+                       "  %s: a write outside its elements, %lld bytes from its start\n", t->name,
+                       (long long)b - (long long)(RUN_GUARD + t->offset));
+            break;
+        }
+        free(covered);
+    }
+}

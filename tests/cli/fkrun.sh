@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# fkrun: its command line, inputs and outputs, the reference, and what it says without a GPU.
+. "$(dirname "$0")/lib.sh"
+run 0 "help" "$fkrun" --help
+for o in fn size device reference fkc seed in out print offset pad transpose scalars check \
+    check-seconds repeat bench help version; do
+    has "$out" "--$o"
+done
+run 0 "version" "$fkrun" --version
+has "$out" "fkrun "
+run 2 "no module" "$fkrun"
+has "$err" "no module; fkrun --help shows how"
+run 2 "unknown option" "$fkrun" --chekc m.fkm
+has "$err" "did you mean '--check'?"
+run 3 "missing module" "$fkrun" missing.fkm
+has "$err" "cannot read missing.fkm"
+echo "not a module" >bad.fkm
+run 3 "no module" "$fkrun" bad.fkm --reference
+has "$err" "bad.fkm: "
+
+# A .fk is compiled by the fkc beside fkrun; what stands behind -- is for fkc.
+cat >add.fk <<'END'
+fn add(x: f32[M, N], s: f32) -> (y: f32[M, N]) { y[m, n] = x[m, n] + s }
+fn count(k: i32[N], t: f32[V]) -> (c: i32[N], p: f32[N]) {
+    c[n] = k[n] * 2
+    p[n] = t[k[n]]
+}
+END
+run 0 "a reference" "$fkrun" add.fk --reference --fn add -s M=3 -s N=5 -- --ptxas=none
+has "$out" "REFERENCE add M=3 N=5"
+has "$out" "out y: f32[3, 5] ="
+run 0 "the same inputs for the same seed" "$fkrun" add.fk --reference --fn add -s M=3 -s N=5 --print -- --ptxas=none
+cp "$out" first
+run 0 "again" "$fkrun" add.fk --reference --fn add -s M=3 -s N=5 --print -- --ptxas=none
+holds "the same" cmp -s first "$out"
+run 0 "another seed" "$fkrun" add.fk --reference --fn add -s M=3 -s N=5 --print --seed=7 -- --ptxas=none
+holds "other inputs" test "$(cmp -s first "$out"; echo $?)" = 1
+run 1 "a wrong program" sh -c "echo 'fn f' >w.fk; '$fkrun' w.fk"
+has "$err" "w.fk:"
+run 3 "no fkc" "$fkrun" --fkc=/nonexistent/fkc add.fk
+has "$err" "cannot run /nonexistent/fkc"
+run 0 "compile" "$fkc" --ptxas=none add.fk -o add.fkm
+run 1 "no such fn" "$fkrun" --fn=sub --reference add.fkm
+has "$err" "no fn 'sub' in the module"
+
+# .npy in and out.
+run 0 "write" "$fkrun" --reference --fn=add -s M=2 -s N=3 --out y=y.npy add.fkm
+run 0 "read it back" "$fkrun" --reference --fn=add --in x=y.npy --print add.fkm
+has "$out" "REFERENCE add M=2 N=3"
+run 2 "wrong rank" "$fkrun" --reference --fn=add --in s=y.npy add.fkm
+has "$err" "y.npy has 2 dimensions, s has 0"
+run 2 "no such tensor" "$fkrun" --reference --fn=add --in q=y.npy add.fkm
+has "$err" "'q=y.npy': add has no such tensor"
+run 2 "no .npy" sh -c "echo hello there you >h.npy; '$fkrun' --reference --fn=add --in x=h.npy add.fkm"
+has "$err" "h.npy: it is no .npy file"
+# Layouts change where elements are, not what they are.
+"$fkrun" --reference --fn=add -s M=4 -s N=6 add.fkm >plain
+run 0 "layouts" "$fkrun" --reference --fn=add -s M=4 -s N=6 --offset x=2 --pad x=3 --transpose x --pad y=1 --scalars=device add.fkm
+holds "the same values" cmp -s plain "$out"
+run 2 "a size that is none" "$fkrun" --size=M add.fkm --reference
+has "$err" "--size=M: needs NAME=VALUE"
+run 0 "stripped" "$fkc" --ptxas=none --strip add.fk -o bare.fkm
+run 2 "no reference in it" "$fkrun" --reference bare.fkm
+has "$err" "stripped of its graph"
+
+if [ -e /dev/nvidia0 ]; then
+    run 0 "on the GPU" "$fkrun" --check --repeat=3 --check-seconds=5 add.fkm
+    has "$out" "PASS add"
+    has "$out" "PASS count"
+    run 0 "layouts on the GPU" "$fkrun" --check --fn=add -s M=40 -s N=60 --offset x=4 --pad x=3 --transpose y --scalars=device add.fkm
+    run 0 "time" "$fkrun" --bench --fn=add -s M=256 -s N=256 add.fkm
+    has "$out" "BENCH add"
+else
+    run 3 "no GPU" "$fkrun" --check --device=cuda add.fkm
+    has "$err" "fkrun: error: "
+fi
+ends

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Options, lists and exit codes of fkc.
+. "$(dirname "$0")/lib.sh"
+
+run 0 "help" "$fkc" --help
+has "$out" "usage: fkc [options] INPUT.fk"
+for o in output emit strip arch ptxas ptx-version bind no-fuse strict invariant no-expect \
+    dump-after stop-after run-pass time-passes verbose color error-limit help help-ops list-passes \
+    list-archs version; do
+    has "$out" "--$o"
+done
+run 0 "version" "$fkc" --version
+has "$out" "fkc "
+has "$out" "LLVM 19."
+run 0 "ops" "$fkc" --help-ops
+has "$out" "a + b"
+has "$out" "sum of the elements; 0 when empty"
+run 0 "passes" "$fkc" --list-passes
+has "$out" "contract"
+run 0 "archs" "$fkc" --list-archs
+has "$out" "sm_90a"
+
+run 2 "unknown option" "$fkc" --emti=ptx model.fk
+has "$err" "fkc: error: unknown option '--emti=ptx'; did you mean '--emit'?"
+run 2 "unknown text" "$fkc" --emit=ptxx model.fk
+has "$err" "did you mean 'ptx'?"
+run 2 "no input" "$fkc"
+has "$err" "no input; fkc --help shows how"
+run 2 "two inputs" "$fkc" model.fk other.fk
+has "$err" "'other.fk' is a second"
+run 2 "unknown chip" "$fkc" --arch=sm_90b model.fk
+has "$err" "unknown chip 'sm_90b' (fkc --list-archs); did you mean 'sm_90a'?"
+run 2 "unknown pass" "$fkc" --stop-after=contarct model.fk
+has "$err" "did you mean 'contract'?"
+run 2 "unknown pass to dump" "$fkc" --dump-after=nothing model.fk
+has "$err" "unknown pass 'nothing'"
+run 2 "PTX version" "$fkc" --ptx-version=eight model.fk
+has "$err" "--ptx-version=eight: needs 7.0 or later, as in 8.0"
+run 2 "cubin with another" "$fkc" --emit=cubin,ptx model.fk -o x
+has "$err" "--emit=cubin goes alone"
+run 2 "cubin to where" "$fkc" --emit=cubin model.fk
+has "$err" "--emit=cubin needs -o FILE"
+run 2 "a pass on a program" "$fkc" --run-pass=fold model.fk
+has "$err" "--run-pass needs a graph as text"
+run 2 "a number" "$fkc" --error-limit=many model.fk
+has "$err" "--error-limit=many: needs a number"
+
+run 3 "missing file" "$fkc" missing.fk
+has "$err" "fkc: error: cannot read missing.fk: No such file or directory"
+mkdir folder
+run 3 "a directory" "$fkc" folder
+has "$err" "cannot read folder: it is a directory"
+
+echo 'fn f(x: f32[M]) -> (y: f32[M]) { y[m] = z[m] }' >wrong.fk
+run 1 "a wrong program" "$fkc" wrong.fk
+has "$err" "wrong.fk:1:"
+has "$err" "error:"
+holds "nothing was published" test ! -e wrong.fkm
+
+# A bug of ours, here an abort from outside, is 70 and shows the command line.
+mkfifo pipe
+"$fkc" --emit=ptx - <pipe >"$out" 2>"$err" &
+pid=$!
+exec 9>pipe
+sleep 0.3
+kill -ABRT $pid
+wait $pid
+code=$?
+exec 9>&-
+holds "abort is 70" test $code = 70
+has "$err" "this is a bug in fkc, not in your program"
+has "$err" "--emit=ptx -"
+ends

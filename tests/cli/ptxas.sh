@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# ptxas absent, refusing, crashing: a clear message each, and PTX whenever it can be had.
+. "$(dirname "$0")/lib.sh"
+fake() { # NAME LINES...: a ptxas of our own
+    local path=$work/$1
+    shift
+    { echo '#!/bin/sh'; printf '%s\n' "$@"; } >"$path"
+    chmod +x "$path"
+}
+
+# No ptxas anywhere. An installation in the usual place is found whatever PATH says, so the test of
+# its absence runs only where there is none.
+if [ ! -x /usr/local/cuda/bin/ptxas ]; then
+    run 0 "absent" env PATH=/nonexistent "$fkc" model.fk -o m.fkm
+    has "$err" "note: no ptxas found: the module holds PTX alone"
+    holds "the module is there" test -s m.fkm
+    run 3 "absent, but machine code was asked for" env PATH=/nonexistent "$fkc" --emit=cubin model.fk -o m
+    has "$err" "no ptxas found, and machine code was asked for"
+fi
+run 0 "PTX needs none" env PATH=/nonexistent "$fkc" --emit=ptx model.fk
+has "$out" ".visible .entry"
+run 0 "--ptxas=none" "$fkc" --ptxas=none model.fk -o m.fkm
+holds "the module is there" test -s m.fkm
+run 3 "not where it should be" "$fkc" --ptxas=/nonexistent/ptxas model.fk -o n.fkm
+has "$err" "no ptxas at '/nonexistent/ptxas'"
+holds "nothing was published" test ! -e n.fkm
+
+fake refusing 'echo "ptxas fatal   : Unsupported .version 9.9; current version is 8.4" >&2' 'exit 255'
+run 3 "refusing" "$fkc" --ptxas="$work/refusing" model.fk -o n.fkm
+has "$err" "Unsupported .version 9.9"
+has "$err" "--ptxas=PATH names another, --ptxas=none makes PTX alone"
+fake crashing 'kill -SEGV $$'
+run 3 "crashing" "$fkc" --ptxas="$work/crashing" model.fk -o n.fkm
+has "$err" "$work/crashing"
+has "$err" "signal"
+fake silent 'exit 0'
+run 3 "writing nothing" "$fkc" --ptxas="$work/silent" model.fk -o n.fkm
+has "$err" "$work/silent"
+holds "nothing was published" test ! -e n.fkm
+run 3 "named by FKC_PTXAS" env FKC_PTXAS="$work/refusing" "$fkc" model.fk -o n.fkm
+has "$err" "Unsupported .version 9.9"
+
+if real=$("$fkc" -v model.fk -o real.fkm 2>&1 | sed -n 's/^fkc: assembling with //p') && [ -n "$real" ]; then
+    run 0 "machine code" "$fkc" --emit=cubin model.fk -o one.cubin
+    holds "an ELF file" test "$(head -c 4 one.cubin | tail -c 3)" = ELF
+    run 0 "for two chips" "$fkc" --arch=sm_80,sm_90a --emit=cubin model.fk -o two
+    holds "a file each" test "$(find . -name 'two.*' | wc -l)" = 2
+    run 0 "same bytes" "$fkc" model.fk -o again.fkm
+    holds "with machine code too" cmp -s real.fkm again.fkm
+    run 0 "report" "$fkc" --emit=report model.fk
+    has "$out" "registers "
+else
+    echo "no ptxas: the checks of machine code were left out"
+fi
+ends
