@@ -1,0 +1,132 @@
+/* schedule_verify.c - what any schedule must keep, whatever the backend makes of it. */
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "ir/tile_int.h"
+
+enum { THREADS_MAX = 1024 };
+
+typedef struct Verify {
+    const Schedule *s;
+    const TProg *t;
+    Str *why;
+    bool ok;
+} Verify;
+
+FK_PRINTF(3, 4) static bool need(Verify *v, bool cond, const char *fmt, ...) {
+    if (cond) return true;
+    v->ok = false;
+    str_printf(v->why, "schedule %s for %s: ", v->s->name ? v->s->name : "?", v->t->name);
+    va_list ap;
+    va_start(ap, fmt);
+    str_vprintf(v->why, fmt, ap);
+    va_end(ap);
+    str_add(v->why, "\n");
+    return false;
+}
+
+/* How loops use each axis: that outermost ones only may have lanes, and which are open together. */
+typedef struct Loops {
+    bool *inner;    /* per axis: a loop of it stands inside of another loop */
+    bool *together; /* axes * axes: open at once */
+    int naxes, open[64], depth;
+} Loops;
+
+static void find_loops(Loops *l, const TBlock *b) {
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_LOOP) {
+            if (l->depth) l->inner[i->axis] = true;
+            for (int d = 0; d < l->depth; d++) {
+                l->together[i->axis * l->naxes + l->open[d]] = true;
+                l->together[l->open[d] * l->naxes + i->axis] = true;
+            }
+            FK_ASSERT(l->depth < 64);
+            l->open[l->depth++] = i->axis;
+            find_loops(l, &i->body);
+            l->depth--;
+        } else {
+            find_loops(l, &i->body);
+        }
+    }
+}
+
+static void verify_axes(Verify *v, const Loops *l) {
+    const Schedule *s = v->s;
+    int64_t lanes = 1;
+    for (int k = 0; k < s->axes.n; k++) {
+        const SAxis *a = &s->axes.v[k];
+        if (!need(v, a->axis >= 0 && a->axis < v->t->axes.n, "no axis %d", a->axis)) continue;
+        const char *name = v->t->axes.v[a->axis].name;
+        need(v, a->lanes >= 1 && a->regs >= 1 && a->vec >= 1,
+             "axis %s: lanes %d, regs %d, vec %d; each is at least 1", name, a->lanes, a->regs,
+             a->vec);
+        for (int m = 0; m < k; m++)
+            need(v, s->axes.v[m].axis != a->axis, "axis %s is laid twice", name);
+        need(v, a->lanes == 1 || !l->inner[a->axis],
+             "axis %s is a loop inside of another: it cannot have lanes", name);
+        if (!a->shared) {
+            lanes *= a->lanes;
+        } else if (need(v, k > 0, "axis %s shares lanes with nothing before it", name)) {
+            const SAxis *with = &s->axes.v[k - 1];
+            need(v, with->lanes == a->lanes, "axis %s shares %d lanes, it has %d", name,
+                 with->lanes, a->lanes);
+            need(v,
+                 a->axis >= v->t->ngrid && with->axis >= v->t->ngrid &&
+                     !l->together[a->axis * l->naxes + with->axis],
+                 "axis %s shares lanes with %s, but they are open together", name,
+                 v->t->axes.v[with->axis].name);
+        }
+    }
+    if (s->mul == MUL_fma)
+        need(v, lanes == s->threads, "%d threads, but the axes have %lld lanes", s->threads,
+             (long long)lanes);
+}
+
+static void verify_pipeline(Verify *v) {
+    const Schedule *s = v->s;
+    int n = v->t->nvalues, warps = 0;
+    for (int k = 0; k < s->values.n; k++) {
+        const SValue *x = &s->values.v[k];
+        need(v, x->value >= 0 && x->value < n, "no value %%%d to place", x->value);
+        need(v, x->buffers >= 0 && x->swizzle >= 0 && (x->swizzle & (x->swizzle - 1)) == 0,
+             "%%%d: buffers %d, swizzle %d", x->value, x->buffers, x->swizzle);
+    }
+    for (int k = 0; k < s->ops.n; k++) {
+        const SOp *o = &s->ops.v[k];
+        need(v,
+             o->value >= 0 && o->value < n && o->wait >= -1 && o->wait < n && o->release >= -1 &&
+                 o->release < n,
+             "op %%%d waits for or releases an unknown value", o->value);
+        need(v, o->stage >= 0 && o->order >= 0, "op %%%d: stage %d, order %d", o->value, o->stage,
+             o->order);
+    }
+    for (int k = 0; k < s->roles.n; k++) {
+        need(v, s->roles.v[k].warps >= 1 && s->roles.v[k].regs >= 0, "role %s has no warps",
+             s->roles.v[k].name);
+        warps += s->roles.v[k].warps;
+    }
+    if (s->roles.n)
+        need(v, warps * 32 == s->threads, "%d threads, but the roles have %d warps", s->threads,
+             warps);
+}
+
+bool schedule_verify(const Schedule *s, const TProg *t, Str *why) {
+    Arena a = {0};
+    Verify v = {s, t, why, true};
+    Loops l = {.naxes = t->axes.n};
+    l.inner = ARENA_ARRAY(&a, bool, l.naxes);
+    l.together = ARENA_ARRAY(&a, bool, l.naxes *l.naxes);
+    find_loops(&l, &t->body);
+    const Target *target = s->target ? target_named(s->target) : NULL;
+    if (need(&v, target, "target %s is unknown", s->target ? s->target : "?")) {
+        need(&v, s->move != MOVE_tma || target->has & TGT_T, "%s has no TMA", s->target);
+        need(&v, s->mul != MUL_wgmma || target->has & TGT_W, "%s has no wgmma", s->target);
+    }
+    need(&v, s->threads >= 1 && s->threads <= THREADS_MAX, "%d threads", s->threads);
+    verify_axes(&v, &l);
+    verify_pipeline(&v);
+    for (int k = 0; k < 3; k++) need(&v, s->cluster[k] >= 0, "cluster of %d", s->cluster[k]);
+    need(&v, s->raster >= 0 && s->split >= 0 && s->halves >= 0, "a count below 0");
+    arena_free(&a);
+    return v.ok;
+}
