@@ -5,7 +5,6 @@
 #
 #   scripts/test.sh               all of it
 #   scripts/test.sh release deps  these stages only
-#   FKC_FUZZ_SECONDS=600          longer fuzzing (60 each by default)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 export CI=${CI:-true} # warnings are errors
@@ -42,46 +41,15 @@ tests() { # DIRECTORY [ctest arguments]: prints the closing lines; failures in f
 
 release() { build release -DCMAKE_C_COMPILER=gcc && tests build; }
 
-# Sanitizers, the verifier and the round trip after every pass: everything runs in `hard`, which is
-# `debug` and more. `debug` itself is built, and runs what is fast: the unit tests.
-hard() { build hard -DCMAKE_C_COMPILER=gcc && tests build-hard --label-exclude slow; }
-debug() { build debug -DCMAKE_C_COMPILER=gcc && tests build-debug --label-regex unit; }
+# Sanitizers; `hard` adds the verifier and a print/parse round trip after every pass. Everything runs
+# in one of the two: what runs the whole compiler in `hard`, its parts in `debug`.
+debug() { build debug -DCMAKE_C_COMPILER=gcc && tests build-debug --exclude-regex "$whole"; }
+hard() { build hard -DCMAKE_C_COMPILER=gcc && tests build-hard --tests-regex "$whole"; }
+whole='^(cli|example|program|sem)'
 
-# clang compiles the whole tree here, with -Werror like gcc above; then every fuzz target runs.
-fuzz() {
-    build fuzz || return 1
-    local seconds=${FKC_FUZZ_SECONDS:-60} status=0 targets pids=() f
-    mapfile -t targets < <(find build-fuzz/tests -type f -perm -u+x -name 'fuzz_*')
-    [ ${#targets[@]} -gt 0 ] || { echo "no fuzz target was built"; return 1; }
-    local t i=0
-    while [ $i -lt ${#targets[@]} ]; do # as many at a time as there are cores
-        pids=()
-        for t in "${targets[@]:i:jobs}"; do
-            f=$(basename "$t")
-            mkdir -p "build-fuzz/corpus/$f"
-            local seeds=()
-            [ -d "tests/fuzz/${f#fuzz_}" ] && seeds=("tests/fuzz/${f#fuzz_}")
-            "$t" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
-                -artifact_prefix="build-fuzz/$f-" "build-fuzz/corpus/$f" "${seeds[@]}" \
-                >"build-fuzz/$f.log" 2>&1 &
-            pids+=($!)
-        done
-        for t in "${targets[@]:i:jobs}"; do
-            f=$(basename "$t")
-            if wait "${pids[0]}"; then
-                echo "$f: $(grep -o 'number_of_executed_units: *[0-9]*' "build-fuzz/$f.log" |
-                    tr -s ' ')"
-            else
-                tail -50 "build-fuzz/$f.log"
-                echo "$f: FAILED"
-                status=1
-            fi
-            pids=("${pids[@]:1}")
-        done
-        i=$((i + jobs))
-    done
-    return $status
-}
+# clang compiles the whole tree here, with -Werror like gcc above; then every fuzz target runs for a
+# minute.
+fuzz() { build fuzz && tests build-fuzz --tests-regex '^fuzz_'; }
 
 only=("$@")
 scripts/setup.sh || exit 1
