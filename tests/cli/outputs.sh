@@ -89,7 +89,7 @@ has "$err" "(unchanged)"
 run 0 "times" "$fkc" --ptxas=none --time-passes model.fk -o x.fkm
 has "$err" " ms  fold "
 has "$err" " ms  lower "
-run 0 "verbose" "$fkc" --ptxas=none -v model.fk -o x.fkm
+run 0 "verbose" "$fkc" --ptxas=none --verbose model.fk -o x.fkm
 has "$err" "fkc: wrote x.fkm, "
 "$fkc" --stop-after=cse model.fk >graph.fkg
 run 0 "a pass on a graph" "$fkc" --run-pass=dce graph.fkg
