@@ -36,6 +36,63 @@ static void text_fault(const char *from, const char *to, const char *want) {
     assert_string_equal(faults(parse(text)), arena_printf(&arena, "graph f%s\n", want));
 }
 
+/* Reads as real programs have them: grouped heads, pages, rotation, a guarded convolution. */
+static const char attention[] =
+    "graph attention {\n"
+    "  size B, S, H, E, T\n"
+    "  in q: bf16[B, S, H, E] = %0\n"
+    "  in k: bf16[B, T, H/8, E] = %1\n"
+    "  %2: f32[b: B, h: H, i: S, j: T; e: E] = contract q[b, i, h, e], k[b, j, h/8, e]\n"
+    "  %3: i64[j: T] = index j\n"
+    "  %4: i64[i: S] = index i - S + T\n"
+    "  %5: bool[i: S, j: T] = le %3[j], %4[i]\n"
+    "  %6: f32[b: B, h: H, i: S; j: T] = max %2[b, h, i, j] where %5[i, j] "
+    "@ bound j to i - S + T + 1 exact\n"
+    "  out l: f32[B, H, S] = %6\n"
+    "  check -(H%8) >= 0: \"8 divides H\", needed 8, found H\n"
+    "  solve B from q[0] = %0\n"
+    "  solve S from q[1] = %0\n"
+    "  solve H from q[2] = %0\n"
+    "  solve E from q[3] = %0\n"
+    "  solve T from k[1] = %0\n"
+    "}\n";
+
+static const char paged[] = "graph paged {\n"
+                            "  size B, H, E, P, T\n"
+                            "  in q: bf16[B, H, E] = %0\n"
+                            "  in kc: bf16[P, 16, H/8, E] = %1\n"
+                            "  in tab: i32[B, T/16] = %2\n"
+                            "  %3: f32[b: B, h: H, j: T; e: E] = contract q[b, h, e], "
+                            "kc[tab[b, j/16]?, j%16, h/8, e]\n"
+                            "  out s: f32[B, H, T] = %3\n"
+                            "}\n";
+
+static const char rotated[] = "graph rotated {\n"
+                              "  size S, E\n"
+                              "  in q: bf16[S, E] = %0\n"
+                              "  in x: f32[S] = %1\n"
+                              "  %2: f32[i: S, e: E] = mul q[i, (e + E/2)%E], q[i, e]\n"
+                              "  %3: i64[t: S, r: 4] = index t - r\n"
+                              "  %4: i64 = const 0\n"
+                              "  %5: bool[t: S, r: 4] = ge %3[t, r], %4\n"
+                              "  %6: f32[t: S; r: 4] = sum x[t - r?] where %5[t, r]\n"
+                              "  out y: f32[S, E] = %2\n"
+                              "  out z: f32[S] = %6\n"
+                              "}\n";
+
+static void test_reads_of_programs(void **state) {
+    (void)state;
+    const char *const text[] = {attention, paged, rotated};
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(faults(parse(text[i])), "");
+        assert_string_equal(printed(parse(text[i])), text[i]);
+    }
+    /* 16 divides T only because a dimension says so */
+    Graph *g = parse(paged);
+    g->params.v[2].dims[1] = g->nodes.v[2]->axes[1].extent = ix_size(g->ix, 0);
+    assert_non_null(strstr(faults(g), "expected an index inside [0, B)"));
+}
+
 static void test_names(void **state) {
     (void)state;
     text_fault("out y:", "out x:", ": expected one size or parameter x, found two");
@@ -311,15 +368,11 @@ static void test_signature(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_good),
-        TEST(test_names),
-        TEST(test_params),
-        TEST(test_nodes),
-        TEST(test_reductions),
-        TEST(test_reads),
-        TEST(test_a_launch_check_covers_a_read),
-        TEST(test_lists),
-        TEST(test_structure),
+        TEST(test_good),      TEST(test_reads_of_programs),
+        TEST(test_names),     TEST(test_params),
+        TEST(test_nodes),     TEST(test_reductions),
+        TEST(test_reads),     TEST(test_a_launch_check_covers_a_read),
+        TEST(test_lists),     TEST(test_structure),
         TEST(test_signature),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
