@@ -93,7 +93,7 @@ typedef struct {
 } FkmSolve;
 
 // A condition on sizes. `text` is the message; "{needed}" and "{found}" in it become the two values
-// (over sizes): "h / G is exact: H must be a multiple of {needed}, found {found}".
+// (absent: 0): "h / G is exact: H must be a multiple of {needed}, found {found}".
 typedef struct {
     FkmExpr value, unless, needed, found;
     char *text;

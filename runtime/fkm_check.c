@@ -126,8 +126,8 @@ static bool check_checks(const Check *c, const FkmFn *f) {
         if (!k->text) return refuse(c, "a check without its text");
         if (!expr(c, "a check", &k->value, true, everything) ||
             !expr(c, "a check's 'unless'", &k->unless, false, everything) ||
-            !expr(c, "a check's needed value", &k->needed, true, everything) ||
-            !expr(c, "a check's found value", &k->found, true, everything))
+            !expr(c, "a check's needed value", &k->needed, false, everything) ||
+            !expr(c, "a check's found value", &k->found, false, everything))
             return false;
     }
     return true;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "runtime/fkm.h"
-#include "tests/runtime/fake.h"
-#include "tests/runtime/sample.h"
+#include "tests/unit/runtime/fake.h"
+#include "tests/unit/runtime/sample.h"
 
 enum { HEADER = 32, CHOICES = 64 };
 
@@ -90,8 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room); // libFuzzer's own
 
-// Its own seed: what is too short for a module becomes the sample module of tests/runtime, with
-// choices that fit and spoil nothing.
+// Its own seed: what is too short for a module becomes the sample module of tests/unit/runtime,
+// with choices that fit and spoil nothing.
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed) {
     static void *bytes;
     static size_t n;
