@@ -1,6 +1,6 @@
 /* frag.c - fragments, and how the schedule lays axes on threads and registers. */
 #include "backend/nvptx/nvptx_int.h"
-#include "backend/nvptx/ptx.h"
+#include "backend/nvptx/ptx_int.h"
 
 uint32_t frag_live(const Lower *l, uint32_t axes) {
     uint32_t live = 0;

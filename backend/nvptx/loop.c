@@ -7,8 +7,8 @@
  * When the frame of a carried value moves from old to new, the value is multiplied by
  * rescale(old, new): after each step of the frame, before anything else reads either.
  */
-#include "backend/nvptx/merge.h"
-#include "backend/nvptx/ptx.h"
+#include "backend/nvptx/merge_int.h"
+#include "backend/nvptx/ptx_int.h"
 
 /* ---- what depends on which axis
  * --------------------------------------------------------------------- */

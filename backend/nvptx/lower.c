@@ -9,9 +9,9 @@
  * Threads never leave early: those past the end of a tile work on copies of its last element and
  * do not store, so barriers and shuffles are always met by all.
  */
-#include "backend/nvptx/head.h"
+#include "backend/nvptx/head_int.h"
 #include "backend/nvptx/nvptx_int.h"
-#include "backend/nvptx/ptx.h"
+#include "backend/nvptx/ptx_int.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * change in a loop is hoisted as one sum.
  */
 #include "backend/nvptx/nvptx_int.h"
-#include "backend/nvptx/ptx.h"
+#include "backend/nvptx/ptx_int.h"
 
 typedef struct Address {
     Frag off; /* i64 */

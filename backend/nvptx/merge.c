@@ -8,8 +8,8 @@
  * Carries that move with a frame are joined in the joint frame: m = combine(m1, m2), then
  * s = combine(s1 * rescale(m1, m), s2 * rescale(m2, m)).
  */
-#include "backend/nvptx/merge.h"
-#include "backend/nvptx/ptx.h"
+#include "backend/nvptx/merge_int.h"
+#include "backend/nvptx/ptx_int.h"
 
 enum { SHARED_LIMIT = 32768 };
 

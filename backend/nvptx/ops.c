@@ -5,7 +5,7 @@
  * strict. The transcendental functions are libclc's.
  */
 #include "backend/nvptx/nvptx_int.h"
-#include "backend/nvptx/ptx.h"
+#include "backend/nvptx/ptx_int.h"
 
 #include <string.h>
 

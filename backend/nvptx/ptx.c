@@ -1,5 +1,5 @@
-/* ptx.c - see ptx.h. */
-#include "backend/nvptx/ptx.h"
+/* ptx.c - see ptx_int.h. */
+#include "backend/nvptx/ptx_int.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * and half loads: those are where its NVPTX back end has been wrong (CASES A84).
  */
 #include "backend/nvptx/nvptx_int.h"
-#include "backend/nvptx/ptx.h"
+#include "backend/nvptx/ptx_int.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* merge.h - joining the parts of carried values that the lanes of a loop hold. */
-#ifndef FK_NVPTX_MERGE_H
-#define FK_NVPTX_MERGE_H
+/* merge_int.h - joining the parts of carried values that the lanes of a loop hold. */
+#ifndef FK_NVPTX_MERGE_INT_H
+#define FK_NVPTX_MERGE_INT_H
 
 #include "backend/nvptx/nvptx_int.h"
 

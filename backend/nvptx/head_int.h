@@ -1,6 +1,6 @@
-/* head.h - the comment that heads a kernel's PTX. */
-#ifndef FK_NVPTX_HEAD_H
-#define FK_NVPTX_HEAD_H
+/* head_int.h - the comment that heads a kernel's PTX. */
+#ifndef FK_NVPTX_HEAD_INT_H
+#define FK_NVPTX_HEAD_INT_H
 
 #include "backend/backend.h"
 
