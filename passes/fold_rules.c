@@ -405,15 +405,13 @@ const FoldRule fold_rules[] = {
                                                     RULE(not, not_not, "not not x = x") RULE(
                                                         not, not_compare,
                                                         "integers: not a < b = a >= b; any: not a "
-                                                        "== b = a != b") RULE(select,
-                                                                              select_constant,
-                                                                              "select(true, a, b) "
-                                                                              "= a")
-                                                        RULE(select, select_same,
-                                                             "select(c, a, a) = a")
+                                                        "== b = a != b")
+                                                        RULE(select, select_constant,
+                                                             "select(true, a, b) "
+                                                             "= a") RULE(select, select_same,
+                                                                         "select(c, a, a) = a")
                                                             RULE(
-                                                                select,
-                                                                select_not,
+                                                                select, select_not,
                                                                 "select(not c, a, b) = select(c, "
                                                                 "b, a)") RULE(within, within_true,
                                                                               "within(true, x) = x")
