@@ -170,8 +170,23 @@ static const Ix *map_in(Build *b, const Ix *x, const Ix *const *axes, int nax) {
 
 static int operand(Build *b, const Operand *o, const Ix *const *axes, int nax);
 
+/* A load moved out of a loop is executed even where the loop is empty, and then its index was not
+ * proved inside: positions other than an axis over its own extent are checked. */
+static uint32_t hoisted(Build *b, const Scope *at, const Node *n, const Ix *const *map) {
+    bool out = false;
+    for (const Scope *s = b->top; s != at; s = s->up) out |= !s->guard;
+    uint32_t checked = 0;
+    for (int k = 0; k < n->rank && out; k++) {
+        int axis;
+        bool whole = ix_is_axis(map[k], &axis) && b->t->axes.v[axis].extent == n->axes[k].extent;
+        if (!whole) checked |= 1u << k;
+    }
+    return checked;
+}
+
 static int load(Build *b, const Node *n, const Ix *const *map, uint32_t checked) {
     Scope *at = scope_at(b, depth_of_map(b, map, n->rank));
+    checked |= hoisted(b, at, n, map);
     TInst *i = emit(b, at, T_LOAD, n->type, 0, n->rank, n->id);
     i->tensor = tensor_of(b, n);
     i->checked = checked;
