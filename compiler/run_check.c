@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANDOM = 4096, BORDER = 1024, CORNERS = 256, WHOLE = 8192 };
+enum { RANDOM = 4096, BORDER = 1024, CORNERS = 256, WHOLE = 16384 };
 
 static double now(void) {
     struct timespec t;
@@ -26,13 +26,20 @@ static double now(void) {
 
 typedef VEC(int64_t) Points; /* row-major numbers of elements */
 
-static void add_point(Arena *a, Map *seen, Points *p, const RunTensor *t, const int64_t *index) {
+typedef struct Chooser {
+    Arena *arena;
+    const RunTensor *t;
+    Map seen;
+    Points points;
+} Chooser;
+
+static void add_point(Chooser *c, const int64_t *index) {
     int64_t at = 0;
-    for (int d = 0; d < t->rank; d++) at = at * t->extent[d] + index[d];
-    intptr_t *slot = map_put(seen, &at, sizeof at);
+    for (int d = 0; d < c->t->rank; d++) at = at * c->t->extent[d] + index[d];
+    intptr_t *slot = map_put(&c->seen, &at, sizeof at);
     if (*slot) return;
     *slot = 1;
-    vec_push(a, p, at);
+    vec_push(c->arena, &c->points, at);
 }
 
 static uint64_t next(uint64_t *s) {
@@ -58,25 +65,31 @@ static int64_t border(uint64_t *s, int64_t extent) {
     }
 }
 
+/* In the order in which the time may run out. */
 static Points choose(Arena *a, const RunTensor *t, uint64_t seed) {
-    Points p = {0};
-    Map seen = {.arena = a};
+    Chooser c = {.arena = a, .t = t, .seen = {.arena = a}};
     int64_t index[RUN_RANK];
-    if (t->count <= WHOLE) {
-        for (int64_t i = 0; i < t->count; i++) vec_push(a, &p, i);
-        return p;
-    }
+    if (!t->count) return c.points;
     for (int corner = 0; corner < 1 << t->rank && corner < CORNERS; corner++) {
         for (int d = 0; d < t->rank; d++) index[d] = corner >> d & 1 ? t->extent[d] - 1 : 0;
-        add_point(a, &seen, &p, t, index);
+        add_point(&c, index);
     }
-    for (int i = 0; i < BORDER + RANDOM; i++) {
+    for (int i = 0; i < BORDER; i++) {
+        for (int d = 0; d < t->rank; d++) index[d] = border(&seed, t->extent[d]);
+        add_point(&c, index);
+    }
+    int64_t want = c.points.n + RANDOM;
+    if (t->count <= WHOLE) want = 0; /* all of them, below */
+    while (c.points.n < want) {
         for (int d = 0; d < t->rank; d++)
-            index[d] = i < BORDER ? border(&seed, t->extent[d])
-                                  : (int64_t)(next(&seed) % (uint64_t)t->extent[d]);
-        add_point(a, &seen, &p, t, index);
+            index[d] = (int64_t)(next(&seed) % (uint64_t)t->extent[d]);
+        add_point(&c, index);
     }
-    return p;
+    for (int64_t i = 0; t->count <= WHOLE && i < t->count; i++) {
+        run_unflatten(t, i, index);
+        add_point(&c, index);
+    }
+    return c.points;
 }
 
 /* ---- the reference at those ---------------------------------------------------------------------
