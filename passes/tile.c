@@ -37,6 +37,7 @@ typedef struct Build {
     VEC(DType) value_type;
     VEC(Want) wants;
     Map wanted, started; /* seen by want(); reductions whose loop is open or done */
+    int wary;            /* inside reductions that were moved out of a loop */
     bool **reach;        /* per node, lazily: which nodes depend on it */
 } Build;
 
@@ -170,11 +171,16 @@ static const Ix *map_in(Build *b, const Ix *x, const Ix *const *axes, int nax) {
 
 static int operand(Build *b, const Operand *o, const Ix *const *axes, int nax);
 
+static bool leaves_loop(const Scope *from, const Scope *to) {
+    for (; from != to; from = from->up)
+        if (!from->guard) return true;
+    return false;
+}
+
 /* A load moved out of a loop is executed even where the loop is empty, and then its index was not
  * proved inside: positions other than an axis over its own extent are checked. */
 static uint32_t hoisted(Build *b, const Scope *at, const Node *n, const Ix *const *map) {
-    bool out = false;
-    for (const Scope *s = b->top; s != at; s = s->up) out |= !s->guard;
+    bool out = b->wary || leaves_loop(b->top, at);
     uint32_t checked = 0;
     for (int k = 0; k < n->rank && out; k++) {
         int axis;
@@ -337,6 +343,8 @@ static int reduction(Build *b, int node, const Ix *const *map) {
     Graph *g = b->g;
     const Node *n = g->nodes.v[node];
     Scope *saved = b->top, *at = scope_at(b, depth_of_map(b, map, n->rank));
+    bool moved = leaves_loop(saved, at);
+    b->wary += moved;
     b->top = at;
     int *member = ARENA_ARRAY(b->arena, int, g->nodes.n);
     int count = share_loop(b, node, map, member);
@@ -378,6 +386,7 @@ static int reduction(Build *b, int node, const Ix *const *map) {
         b->value_depth.v[carry[i]] = at->depth;
     }
     b->top = saved;
+    b->wary -= moved;
     return carry[0];
 }
 
