@@ -140,19 +140,26 @@ static const FkDeviceOps ops = {
     .launch = fake_launch,
 };
 
+const FkDeviceOps *fake_ops(void) {
+    return &ops;
+}
+
+void fake_facts_of(Fake *f) {
+    if (f->facts.info.arch) return;
+    f->facts.info = (fk_device_info){.name = "Fake",
+                                     .dl = {kDLCUDA, 0},
+                                     .arch = 90,
+                                     .sm_count = 132,
+                                     .driver_version = 12040,
+                                     .ptx_version = 84};
+    f->facts.max_grid[0] = 0x7fffffff;
+    f->facts.max_grid[1] = f->facts.max_grid[2] = 65535;
+    f->facts.max_shared = 232448;
+}
+
 fk_device *fake_open(Fake *f) {
     fk_device *d = NULL;
-    if (!f->facts.info.arch) {
-        f->facts.info = (fk_device_info){.name = "Fake",
-                                         .dl = {kDLCUDA, 0},
-                                         .arch = 90,
-                                         .sm_count = 132,
-                                         .driver_version = 12040,
-                                         .ptx_version = 84};
-        f->facts.max_grid[0] = 0x7fffffff;
-        f->facts.max_grid[1] = f->facts.max_grid[2] = 65535;
-        f->facts.max_shared = 232448;
-    }
+    fake_facts_of(f);
     f->record = true;
     return fk_device_from_table(&ops, f, &d) ? NULL : d;
 }

@@ -29,5 +29,8 @@ typedef struct {
 
 // As an H200 with a 12.4 driver; `fake` must outlive the device.
 fk_device *fake_open(Fake *fake);
+// Its parts: the table, and the facts of an H200 where the test set none.
+const FkDeviceOps *fake_ops(void);
+void fake_facts_of(Fake *fake);
 
 #endif

@@ -167,10 +167,12 @@ CUresult cuStreamSynchronize(CUstream s) {
     return use(0);
 }
 
+#ifndef OLD_DRIVER
 CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus *status) {
     *status = s == (CUstream)0xca;
     return use(fake_cuda.fail_capturing);
 }
+#endif
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *m) {
     int was = mode;

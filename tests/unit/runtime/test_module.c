@@ -163,6 +163,25 @@ static void opens_no_strange_devices(void **state) {
                "/no/such/libfkemu.so: cannot open shared object file: No such file or directory");
 }
 
+// The library that ctest names: the fake device behind the emulator's entry.
+static void opens_the_emulator(void **state) {
+    fk_device *d = NULL;
+    fk_device_info info;
+    (void)state;
+    assert_non_null(getenv("FK_FAKE_EMU"));
+    setenv("FK_EMU", getenv("FK_FAKE_EMU"), 1);
+    if (fk_device_open("emu", &d)) fail_msg("%s", fk_last_error());
+    assert_int_equal(fk_device_describe(d, &info), FK_OK);
+    assert_string_equal(info.name, "Fake");
+    fk_device_close(d);
+    setenv("FAKE_EMU", "old", 1);
+    FAILS_WITH(fk_device_open("emu", &d), FK_ERROR_DRIVER_TOO_OLD,
+               "libfkemu.so is of another build than libfk: its table is version 0, needed 1");
+    setenv("FAKE_EMU", "fail", 1);
+    FAILS_WITH(fk_device_open("emu", &d), FK_ERROR_UNSUPPORTED,
+               "fake: the emulator does not start");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(finds_fns),
@@ -174,6 +193,7 @@ int main(void) {
         CASE(helps_host_programs),
         cmocka_unit_test(names_statuses),
         cmocka_unit_test(opens_no_strange_devices),
+        cmocka_unit_test(opens_the_emulator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
