@@ -115,6 +115,14 @@ typedef struct Clause {
 } Clause;
 typedef VEC(Clause) Clauses;
 
+/* A number as a const holds it. */
+typedef struct Number {
+    bool real;
+    int64_t i;
+    double r;
+    bool quotient; /* an integer that came from a division: no good as a real (rule 7) */
+} Number;
+
 typedef enum DeclKind { DECL_CONST, DECL_USE, DECL_DEF, DECL_FN, DECL_GRAD } DeclKind;
 
 typedef struct Decl {
@@ -130,6 +138,13 @@ typedef struct Decl {
     Clauses expect;
     Name of; /* DECL_GRAD: the fn */
     Span span;
+
+    /* What unit.c and check.c find out. */
+    bool prelude;
+    int state;       /* walks for cycles: 0 not seen, 1 being looked at, 2 done */
+    Number value_of; /* DECL_CONST */
+    bool known;      /* DECL_CONST: value_of is there */
+    bool *keeps;     /* DECL_DEF: does its value use the axis outside of reductions over it? */
 } Decl;
 typedef VEC(Decl *) Decls;
 

@@ -8,7 +8,7 @@
 #ifndef FK_FRONTEND_H
 #define FK_FRONTEND_H
 
-#include "ir/base/base.h"
+#include "ir/graph.h"
 
 typedef struct Ast Ast;
 
@@ -29,6 +29,29 @@ Ast *frontend_parse(Arena *a, Diags *d, const FrontendReader *reader, const char
 
 /* The main file as .fk text that parses back to the same tree; comments are not kept. */
 void frontend_print(const Ast *ast, Str *out);
+
+/* What --bind said: "NAME=NUMBER", for consts and sizes. */
+typedef struct FrontendBinds {
+    const char *const *v;
+    int n;
+} FrontendBinds;
+
+/* A fn that was asked for and is not made, with the reason. */
+typedef struct FrontendLeft {
+    const char *name, *why;
+    Span span;
+} FrontendLeft;
+
+typedef struct FrontendFns {
+    VEC(Graph *)
+    fns; /* in the order of the file; each with its parameters, checks, solve and
+                   expect */
+    VEC(FrontendLeft) left;
+} FrontendFns;
+
+/* Checks the program and builds the graph of every fn of the main file. Fns with errors are left
+ * out; look at d->errors. */
+FrontendFns *frontend_build(Ast *ast, Arena *a, Diags *d, const FrontendBinds *binds);
 
 /* The text of the prelude. */
 extern const char frontend_prelude[];

@@ -30,7 +30,8 @@ static bool speaks_of(const Diags *d, const char *rule, size_t len) {
 static bool one(const char *name, bool update) {
     Arena a = {0};
     Diags d = {.arena = &a};
-    frontend_parse(&a, &d, &frontend_disk, name, NULL, 0);
+    Ast *ast = frontend_parse(&a, &d, &frontend_disk, name, NULL, 0);
+    frontend_build(ast, &a, &d, NULL);
     Str got = {0};
     diag_print(&d, &got, false);
     char *path = arena_printf(&a, "%.*s.txt", (int)strlen(name) - 3, name);
