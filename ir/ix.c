@@ -25,8 +25,7 @@ void ix_pool_init(IxPool *p, Arena *a) {
     *p = (IxPool){.arena = a, .map = {.arena = a}};
 }
 
-/* ---- making and ordering -----------------------------------------------------------------------
- */
+/* ---- making and ordering ---- */
 
 static const Ix *make(IxPool *p, IxKind kind, int64_t num, const Ix *const *arg, int n) {
     int64_t small[10];
@@ -112,8 +111,7 @@ bool ix_is_axis(const Ix *x, int *axis) {
     return true;
 }
 
-/* ---- sums of products ---------------------------------------------------------------------------
- */
+/* ---- sums of products ---- */
 
 static int64_t add64(IxPool *p, int64_t a, int64_t b) {
     int64_t r;
@@ -215,8 +213,7 @@ const Ix *ix_mul(IxPool *p, const Ix *a, const Ix *b) {
     return sum_of(p, all, na * nb);
 }
 
-/* ---- quotients
- * ----------------------------------------------------------------------------------- */
+/* ---- quotients ---- */
 
 /* x / b where every term of x has the atom b as a factor; NULL otherwise. */
 static const Ix *exact_quotient(IxPool *p, const Ix *x, const Ix *b) {
@@ -339,8 +336,7 @@ const Ix *ix_max(IxPool *p, const Ix *a, const Ix *b) {
     return extreme(p, IX_MAX, a, b);
 }
 
-/* ---- rewriting, evaluating
- * ------------------------------------------------------------------------ */
+/* ---- rewriting, evaluating ---- */
 
 static const Ix *apply(IxPool *p, const Ix *x, const Ix *const *arg) {
     const Ix *r;
@@ -438,8 +434,7 @@ int64_t ix_eval(const Ix *x, const IxEnv *env, bool *ok) {
     return x->kind == IX_DIV ? floor_div(a, b) : floor_mod(a, b);
 }
 
-/* ---- printing
- * ------------------------------------------------------------------------------------- */
+/* ---- printing ---- */
 
 static void print_at(Str *out, const Ix *x, const IxNames *names, int tight);
 

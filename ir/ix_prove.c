@@ -87,8 +87,7 @@ void ix_range(IxPool *p, const Ix *x, const Ix *const *extents, int nax, const I
     if (hi) *hi = bound(p, x, &box, true);
 }
 
-/* ---- expressions of sizes only
- * --------------------------------------------------------------------- */
+/* ---- expressions of sizes only ---- */
 
 static bool is_size_atom(const Ix *x) {
     return x->kind == IX_SIZE;

@@ -15,8 +15,7 @@ static int64_t between(uint64_t *s, int64_t lo, int64_t hi) {
     return lo + (int64_t)(next(s) % (uint64_t)(hi - lo + 1));
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------
- */
+/* ---- sizes ---- */
 
 static bool value(const Ix *x, const int64_t *sizes, int64_t *v) {
     bool ok = true;
@@ -74,8 +73,7 @@ bool sample_sizes(const Graph *g, uint64_t seed, int64_t most, int64_t *sizes) {
     return found;
 }
 
-/* ---- shapes -------------------------------------------------------------------------------------
- */
+/* ---- shapes ---- */
 
 size_t sample_shape(const Graph *g, int param, const int64_t *sizes, EvalTensor *t) {
     const Param *p = &g->params.v[param];
@@ -92,8 +90,7 @@ size_t sample_shape(const Graph *g, int param, const int64_t *sizes, EvalTensor 
     return ((size_t)n * (size_t)dtype_bits(p->type) + 7) / 8;
 }
 
-/* ---- what an integer parameter is used for
- * --------------------------------------------------------- */
+/* ---- what an integer parameter is used for ---- */
 
 typedef struct Use {
     int64_t lo, hi;

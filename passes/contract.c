@@ -24,8 +24,7 @@ typedef struct Factors {
     int n;
 } Factors;
 
-/* ---- taking the product apart
- * -------------------------------------------------------------------- */
+/* ---- taking the product apart ---- */
 
 /* False when there are too many factors. */
 static bool take_apart(Graph *g, const Operand *o, DType type, bool deep, Factors *f) {
@@ -43,8 +42,7 @@ static bool take_apart(Graph *g, const Operand *o, DType type, bool deep, Factor
     return true;
 }
 
-/* ---- order and roles
- * ----------------------------------------------------------------------------- */
+/* ---- order and roles ---- */
 
 static bool uses_reduced(const Graph *g, const Node *n, const Operand *o) {
     for (int d = n->rank; d < n->naxes; d++)
@@ -100,8 +98,7 @@ bool contract_arrange(const PassCtx *cx, Graph *g, Node *n) {
     return true;
 }
 
-/* ---- the pass ---------------------------------------------------------------------------------
- */
+/* ---- the pass ---- */
 
 static bool visit(Rebuild *r, Node *n, void *ctx) {
     (void)ctx;

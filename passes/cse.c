@@ -28,8 +28,7 @@ static void put(Key *k, int64_t v) {
     vec_push(k->arena, &k->word, v);
 }
 
-/* ---- the order of axes -------------------------------------------------------------------------
- */
+/* ---- the order of axes ---- */
 
 static void place_axes(Key *k, const Ix *x, int rank, int *next) {
     if (!x || !x->has_axis) return;
@@ -49,8 +48,7 @@ static void place_all(Key *k, const Graph *g, const Node *n, const Operand *cons
         if (k->place[d] < 0) k->place[d] = next++;
 }
 
-/* ---- keys -------------------------------------------------------------------------------------
- */
+/* ---- keys ---- */
 
 static Op mirrored(Op op) {
     return op == OP_gt ? OP_lt : op == OP_ge ? OP_le : op;
@@ -104,8 +102,7 @@ static void key_of(Key *k, Graph *g, const Node *n) {
     }
 }
 
-/* ---- the pass ---------------------------------------------------------------------------------
- */
+/* ---- the pass ---- */
 
 typedef struct Cse {
     Arena scratch;

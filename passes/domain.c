@@ -14,8 +14,7 @@
 #include "passes/domain_int.h"
 #include "passes/rebuild_int.h"
 
-/* ---- bounds -----------------------------------------------------------------------------------
- */
+/* ---- bounds ---- */
 
 static int last_reduced(const Node *n, const Ix *x, int below) {
     for (int k = below - 1; k >= n->rank; k--)
@@ -83,8 +82,7 @@ Domain domain_of(Graph *g, const Node *n) {
     return d;
 }
 
-/* ---- is there an element?
- * ------------------------------------------------------------------------ */
+/* ---- is there an element? ---- */
 
 static bool follows(Graph *g, const Node *n, const IxVec *conds, int but, const Ix *x) {
     const Ix **fact = ARENA_ARRAY(g->arena, const Ix *, conds->n);
@@ -122,8 +120,7 @@ bool domain_nonempty(Graph *g, const Node *n, const Domain *d, IxVec *conds) {
     return true;
 }
 
-/* ---- the pass ---------------------------------------------------------------------------------
- */
+/* ---- the pass ---- */
 
 static bool same(const Ix *const *a, const Ix *const *b, int n) {
     for (int i = 0; i < n; i++)

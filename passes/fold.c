@@ -17,8 +17,7 @@
  */
 #include "passes/fold_int.h"
 
-/* ---- constants --------------------------------------------------------------------------------
- */
+/* ---- constants ---- */
 
 bool fold_const(const Graph *g, const Operand *o, Num *out) {
     const Node *n = g->nodes.v[o->node];
@@ -46,8 +45,7 @@ bool fold_bool(const Graph *g, const Operand *o, bool *v) {
     return true;
 }
 
-/* ---- what rules end with -----------------------------------------------------------------------
- */
+/* ---- what rules end with ---- */
 
 Fate fold_out(Fold *f, Operand by) {
     f->out = by;
@@ -74,8 +72,7 @@ bool fold_plain(Fold *f, const Operand *x) {
     return !rb_outside(f->r, x->node);
 }
 
-/* ---- the engine --------------------------------------------------------------------------------
- */
+/* ---- the engine ---- */
 
 static Fate try_table(Fold *f, Node *n, const FoldRule *rules) {
     for (const FoldRule *r = rules; r->fn; r++) {

@@ -7,8 +7,7 @@ static bool is_output(const Graph *g, const Node *n) {
     return false;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* Readers read through copies (read_copy, read_index), so only outputs keep them alive: one that
  * says no more than "the output is that node" goes. An input or a constant cannot be that. */
@@ -70,8 +69,7 @@ static Fate read_inside(Fold *f, Node *n) {
     return changed ? FOLD_EDIT : FOLD_NOT;
 }
 
-/* ---- axes that the value does not use ----------------------------------------------------------
- */
+/* ---- axes that the value does not use ---- */
 
 static bool uses_axis(const Graph *g, const Node *n, int axis) {
     if (n->ix && ix_uses_axis(n->ix, axis)) return true;
@@ -124,8 +122,7 @@ static Fate narrow(Fold *f, Node *n) {
     return fold_out(f, by);
 }
 
-/* ---- index arithmetic ---------------------------------------------------------------------------
- */
+/* ---- index arithmetic ---- */
 
 static Fate index_constant(Fold *f, Node *n) {
     int64_t v;
@@ -192,8 +189,7 @@ static Fate compare(Fold *f, Node *n) {
     return is || not ? fold_out_num(f, DT_bool, 0, is) : FOLD_NOT;
 }
 
-/* ---- domains of reductions
- * ----------------------------------------------------------------------- */
+/* ---- domains of reductions ---- */
 
 static Fate reduce_empty(Fold *f, Node *n) {
     bool where = true;

@@ -34,8 +34,7 @@ static Fate alone(Fold *f, Operand x) {
     return fold_plain(f, &x) ? fold_out(f, x) : FOLD_NOT;
 }
 
-/* ---- constants --------------------------------------------------------------------------------
- */
+/* ---- constants ---- */
 
 static Fate constants(Fold *f, Node *n) {
     EvalVal v[8];
@@ -60,8 +59,7 @@ static Fate constants(Fold *f, Node *n) {
     return FOLD_EDIT;
 }
 
-/* ---- sums -------------------------------------------------------------------------------------
- */
+/* ---- sums ---- */
 
 static Fate add_zero(Fold *f, Node *n) {
     if (adds_nothing(f, n, &n->in[1])) return alone(f, n->in[0]);
@@ -95,8 +93,7 @@ static Fate neg_neg(Fold *f, Node *n) {
     return below(f, n, 0, OP_neg, &x) ? fold_out(f, x) : FOLD_NOT;
 }
 
-/* ---- products ---------------------------------------------------------------------------------
- */
+/* ---- products ---- */
 
 static Fate mul_one(Fold *f, Node *n) {
     for (int i = 0; i < 2; i++)
@@ -160,8 +157,7 @@ static Fate pow_simple(Fold *f, Node *n) {
     return square && fold_plain(f, &x) ? fold_to(n, OP_mul, 2, x, x) : FOLD_NOT;
 }
 
-/* ---- rounding, absolute value, extremes ---------------------------------------------------------
- */
+/* ---- rounding, absolute value, extremes ---- */
 
 static Fate abs_abs(Fold *f, Node *n) {
     Operand x;
@@ -187,8 +183,7 @@ static Fate extreme_infinity(Fold *f, Node *n) {
     return FOLD_NOT;
 }
 
-/* ---- conditions -------------------------------------------------------------------------------
- */
+/* ---- conditions ---- */
 
 static Fate and_or(Fold *f, Node *n) {
     bool v, neutral = n->op == OP_and;
@@ -249,8 +244,7 @@ static Fate select_not(Fold *f, Node *n) {
     return FOLD_EDIT;
 }
 
-/* ---- domains ----------------------------------------------------------------------------------
- */
+/* ---- domains ---- */
 
 static Fate within_true(Fold *f, Node *n) {
     bool v;
@@ -312,8 +306,7 @@ static Fate sum_within(Fold *f, Node *n) {
     return FOLD_NOT;
 }
 
-/* ---- casts ------------------------------------------------------------------------------------
- */
+/* ---- casts ---- */
 
 static Fate cast_same(Fold *f, Node *n) {
     return node_of(f, &n->in[0])->type == n->type ? fold_out(f, n->in[0]) : FOLD_NOT;

@@ -19,8 +19,7 @@
 
 enum { MAX_INSTANCES = 4000, MAX_SWEEPS = 3, UNPLACED = -2 };
 
-/* ---- sizes and work
- * ------------------------------------------------------------------------------ */
+/* ---- sizes and work ---- */
 
 double group_number(const Group *gr, const Ix *x) {
     bool ok = true;
@@ -54,8 +53,7 @@ bool group_identity(const Ix *const *map, int n) {
     return true;
 }
 
-/* ---- walking a step
- * ------------------------------------------------------------------------------- */
+/* ---- walking a step ---- */
 
 typedef struct Read {
     int node;
@@ -157,8 +155,7 @@ static void walk_root(Walk *w, const Node *root) {
     walk_value(w, root->id, map);
 }
 
-/* ---- steps of a set of stored nodes
- * ----------------------------------------------------------------- */
+/* ---- steps of a set of stored nodes ---- */
 
 static bool same_read(const Read *a, const Read *b, const Graph *g) {
     if (a->node != b->node) return false;
@@ -250,8 +247,7 @@ static double price(Group *gr) {
     return sum;
 }
 
-/* ---- candidates
- * ------------------------------------------------------------------------------------- */
+/* ---- candidates ---- */
 
 /* A 4-bit store needs two neighbours in one thread, which a branch may not part: what branches is
  * computed before, in a step of its own. */
@@ -313,8 +309,7 @@ static void find_candidates(Group *gr) {
     }
 }
 
-/* ---- reasons
- * ------------------------------------------------------------------------------------------ */
+/* ---- reasons ---- */
 
 /* Per node: whether a reduction reads it, near or far. */
 static bool *feeding(Group *gr) {
@@ -376,8 +371,7 @@ static void record_edges(Group *gr, const double *other, double now) {
     }
 }
 
-/* ---- the pass
- * ------------------------------------------------------------------------------------------- */
+/* ---- the pass ---- */
 
 static void sweep(Group *gr, double *other) {
     double best = price(gr);

@@ -49,8 +49,7 @@ typedef enum What {
     GONE   /* nothing stays: 1 */
 } What;
 
-/* ---- taking factors out
- * --------------------------------------------------------------------------- */
+/* ---- taking factors out ---- */
 
 static bool uses_reduced(const Split *s, const Operand *o) {
     for (int d = s->sum->rank; d < s->sum->naxes; d++)
@@ -152,8 +151,7 @@ static What split(Split *s, const Operand *at, const Operand *here, Operand *sta
     return w;
 }
 
-/* ---- the empty domain
- * ------------------------------------------------------------------------------ */
+/* ---- the empty domain ---- */
 
 static bool finite_factor(const Graph *g, const Operand *o, bool divisor) {
     const Node *n = g->nodes.v[o->node];
@@ -280,8 +278,7 @@ static bool nonempty(Graph *g, const Node *n, Operand *cond) {
     return conds.n > 0;
 }
 
-/* ---- the pass ---------------------------------------------------------------------------------
- */
+/* ---- the pass ---- */
 
 /* The sum with the factors that stay. */
 static void keep(const PassCtx *cx, Split *s, Node *n, Operand *stays, int count) {

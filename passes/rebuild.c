@@ -1,8 +1,7 @@
 /* rebuild.c - the walk of the rebuilding passes, reading through nodes, and what they prove. */
 #include "passes/rebuild_int.h"
 
-/* ---- operands ---------------------------------------------------------------------------------
- */
+/* ---- operands ---- */
 
 Node *rb_op(Graph *g, Op op, DType type, const Node *like, int rank) {
     Node *n = graph_node(g, N_OP, type, rank, rank, op_arity(op));
@@ -89,8 +88,7 @@ bool rb_is_op(const Graph *g, const Operand *o, Op op) {
     return n->kind == N_OP && n->op == op;
 }
 
-/* ---- values that are 0 outside their domain ---------------------------------------------------
- */
+/* ---- values that are 0 outside their domain ---- */
 
 enum { UNKNOWN, INSIDE, OUTSIDE };
 
@@ -120,8 +118,7 @@ bool rb_outside(Rebuild *r, int node) {
     return r->outside.v[node] == OUTSIDE;
 }
 
-/* ---- proofs -----------------------------------------------------------------------------------
- */
+/* ---- proofs ---- */
 
 const Ix **rb_extents(Graph *g, const Node *n, int nax) {
     const Ix **e = ARENA_ARRAY(g->arena, const Ix *, nax);
@@ -179,8 +176,7 @@ const Ix *rb_integer(Graph *g, const Operand *o, bool data) {
     return data ? ix_value(g->ix, n->id, o->map, n->rank) : NULL;
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------
- */
+/* ---- the walk ---- */
 
 void rb_replace(Rebuild *r, Node *n, Operand by) {
     Graph *g = r->g;

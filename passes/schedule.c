@@ -37,8 +37,7 @@ static uint64_t ix_deps(const Facts *f, const Ix *x) {
     return d;
 }
 
-/* ---- facts
- * ------------------------------------------------------------------------------------------- */
+/* ---- facts ---- */
 
 static void note_access(Facts *f, const TInst *i, uint64_t open, int weight) {
     if (!i->nix) return;
@@ -145,8 +144,7 @@ static void gather_facts(Facts *f, Arena *a, const TProg *t) {
         if (t->body.inst.v[k]->kind == T_LOOP) vec_push(a, &f->loops, t->body.inst.v[k]);
 }
 
-/* ---- choices
- * ------------------------------------------------------------------------------------------- */
+/* ---- choices ---- */
 
 static int64_t extent_of(const TProg *t, int axis) {
     int64_t v;

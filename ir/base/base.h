@@ -47,8 +47,7 @@ void arena_free(Arena *a); /* everything at once; the Arena is ready again */
 #define ARENA_NEW(a, T)      ((T *)arena_alloc(a, sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc(a, sizeof(T) * (size_t)(n)))
 
-/* ---- vector: VEC(int) v = {0}; vec_push(&arena, &v, 3); v.v[i], v.n ---------------------------
- */
+/* ---- vector: VEC(int) v = {0}; vec_push(&arena, &v, 3); v.v[i], v.n ---- */
 
 #define VEC(T)                                                                                     \
     struct {                                                                                       \
@@ -63,8 +62,7 @@ void *vec_grow(Arena *a, void *v, int n, int *cap, size_t elem);
         (vec)->v[(vec)->n++] = (x);                                                                \
     } while (0)
 
-/* ---- string builder: malloc'd, grows; str_free when done --------------------------------------
- */
+/* ---- string builder: malloc'd, grows; str_free when done ---- */
 
 typedef struct Str {
     char *s; /* always NUL-terminated once anything was added; NULL before */
@@ -83,8 +81,7 @@ void str_free(Str *s);
  * "nan". */
 void str_real(Str *s, double v);
 
-/* ---- map: byte-string key to intptr_t, insertion only, in an arena -----------------------------
- */
+/* ---- map: byte-string key to intptr_t, insertion only, in an arena ---- */
 
 typedef struct Map {
     Arena *arena;
@@ -98,8 +95,7 @@ intptr_t *map_puts(Map *m, const char *key);
 intptr_t *map_gets(const Map *m, const char *key);
 uint64_t hash_bytes(uint64_t seed, const void *p, size_t n);
 
-/* ---- source text and diagnostics ---------------------------------------------------------------
- */
+/* ---- source text and diagnostics ---- */
 
 /* One file. `text` has `len` bytes and a NUL behind them. */
 typedef struct Source {

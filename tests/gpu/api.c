@@ -35,8 +35,7 @@ static void verdict(const char *name, int ok, const char *detail) {
     *(ok ? &passed : &failed) += 1;
 }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 typedef struct Mat { /* f32[m, n] on the device */
     DLTensor t;
@@ -92,8 +91,7 @@ static long resident_kib(void) {
     return pages * 4;
 }
 
-/* ---- A81: cycles
- * ------------------------------------------------------------------------------------ */
+/* ---- A81: cycles ---- */
 
 static void cycles(const char *name, const char *path, int count) {
     size_t n;
@@ -128,8 +126,7 @@ static void cycles(const char *name, const char *path, int count) {
     free(bytes);
 }
 
-/* ---- A78, A83: threads
- * -------------------------------------------------------------------------------- */
+/* ---- A78, A83: threads ---- */
 
 typedef struct Worker {
     const void *bytes;
@@ -176,8 +173,7 @@ static void threads(const char *path) {
     free(bytes);
 }
 
-/* ---- A80, A59: capture and replay
- * ------------------------------------------------------------------------ */
+/* ---- A80, A59: capture and replay ---- */
 
 static int (*begin_capture)(void *, int), (*end_capture)(void *, void **);
 static int (*instantiate)(void **, void *, unsigned long long), (*graph_launch)(void *, void *);
@@ -297,8 +293,7 @@ static void dropout_replay(const char *path) {
     fk_module_unload(m);
 }
 
-/* ---- A90: streams
- * ---------------------------------------------------------------------------------------- */
+/* ---- A90: streams ---- */
 
 static double now_ms(void) {
     struct timespec t;
@@ -342,8 +337,7 @@ static void streams(const char *path) {
     fk_module_unload(m);
 }
 
-/* ---- A17: strides beyond 2^31 elements
- * ---------------------------------------------------------------------- */
+/* ---- A17: strides beyond 2^31 elements ---- */
 
 static void huge_strides(const char *path) {
     fk_module *m;

@@ -33,8 +33,7 @@ static void fail(Run *r, const char *where, const char *what) {
     r->failed++;
 }
 
-/* ---- comparing ---------------------------------------------------------------------------------
- */
+/* ---- comparing ---- */
 
 static double tolerance(DType t) {
     switch (t) {
@@ -102,8 +101,7 @@ static void compare_all(Run *r, const char *where) {
         if (r->g->params.v[p].out) compare_output(r, p, where);
 }
 
-/* ---- levels
- * --------------------------------------------------------------------------------------- */
+/* ---- levels ---- */
 
 static bool check_graph(Run *r, const Graph *g, const char *where) {
     Str why = {0}, text = {0}, again = {0};
@@ -216,8 +214,7 @@ static void run_mode(Run *r, const char *mode, bool fuse, bool strict) {
     arena_free(&a);
 }
 
-/* ---- one fn
- * --------------------------------------------------------------------------------------- */
+/* ---- one fn ---- */
 
 static void run_fn(const char *file, const Graph *g, uint64_t seed, int64_t most) {
     Arena a = {0};
@@ -254,8 +251,7 @@ static void run_fn(const char *file, const Graph *g, uint64_t seed, int64_t most
     arena_free(&a);
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 static void run_file(const char *path, uint64_t seed, int rounds) {
     Arena a = {0};

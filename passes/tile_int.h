@@ -1,0 +1,54 @@
+/* tile_int.h - a tile program while it is written: open blocks, known values, where each belongs.
+ */
+#ifndef FK_PASSES_TILE_INT_H
+#define FK_PASSES_TILE_INT_H
+
+#include "passes/passes.h"
+
+typedef struct TileScope { /* an open block */
+    struct TileScope *up;
+    TBlock *block;
+    Map values; /* (node, map) -> value id + 1 */
+    int depth;
+    bool guard; /* what needs no more axes than the block around it stays inside all the same */
+} TileScope;
+
+typedef struct TileWant { /* a reduction that the step will need */
+    int node;
+    const Ix **map;
+} TileWant;
+
+typedef struct TileBuild {
+    Arena *arena;
+    Graph *g;
+    Plan *plan;
+    int step;
+    TProg *t;
+    TileScope *top;
+    VEC(int) axis_depth;  /* per axis of the program: depth of the scope that opens it */
+    VEC(int) value_depth; /* per value */
+    VEC(DType) value_type;
+    VEC(TileWant) wants;
+    Map wanted, started; /* seen by want(); reductions whose loop is open or done */
+    int wary;            /* inside reductions that were moved out of a loop */
+    bool **reach;        /* per node, lazily: which nodes depend on it */
+} TileBuild;
+
+/* scopes */
+void tb_open_scope(TileBuild *b, TBlock *block, bool guard);
+void tb_close_scope(TileBuild *b);
+TileScope *tb_scope_at(TileBuild *b, int depth); /* the open scope where such a value belongs */
+int tb_depth_of(const TileBuild *b, const Ix *x);
+int tb_depth_of_map(const TileBuild *b, const Ix *const *map, int n);
+bool tb_leaves_loop(const TileScope *from, const TileScope *to);
+void *tb_key_of(TileBuild *b, int node, const Ix *const *map, int n, size_t *len);
+TInst *tb_emit(TileBuild *b, TileScope *at, TKind kind, DType type, int nargs, int nix, int node);
+int tb_new_value(TileBuild *b, DType type, int depth);
+
+/* values: each gives the number of a value of the program */
+int tb_value_of(TileBuild *b, int node, const Ix *const *map);
+int tb_operand(TileBuild *b, const Operand *o, const Ix *const *axes, int nax);
+int tb_reduction(TileBuild *b, int node, const Ix *const *map);
+const Ix *tb_map_in(TileBuild *b, const Ix *x, const Ix *const *axes, int nax);
+
+#endif

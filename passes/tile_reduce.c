@@ -1,0 +1,189 @@
+/* tile_reduce.c - reductions become loops with carried values.
+ *
+ * The loop opens in the outermost block where the axes of the reduction's map are open, one nested
+ * loop per further reduced axis. Reductions of the step at the same place over the same range that
+ * do not read one another share it. Conditions become a guard around the step, unless the bounds
+ * that `domain` found say it all.
+ */
+#include "passes/tile_int.h"
+
+#include <string.h>
+
+static bool ix_reaches(const Ix *x, const bool *reach) {
+    if (x->kind == IX_VALUE && reach[x->num]) return true;
+    for (int i = 0; i < x->n && x->has_value; i++)
+        if (ix_reaches(x->arg[i], reach)) return true;
+    return false;
+}
+
+static bool depends(TileBuild *b, int on, int node) {
+    if (!b->reach[on]) {
+        bool *r = b->reach[on] = ARENA_ARRAY(b->arena, bool, b->g->nodes.n);
+        r[on] = true;
+        for (int i = on + 1; i < b->g->nodes.n; i++) {
+            const Node *n = b->g->nodes.v[i];
+            if (n->kind == N_INDEX) r[i] = ix_reaches(n->ix, r);
+            for (int k = 0; k < n->nin && !r[i]; k++) {
+                r[i] = r[n->in[k].node];
+                for (int d = 0; d < b->g->nodes.v[n->in[k].node]->rank; d++)
+                    r[i] |= ix_reaches(n->in[k].map[d], r);
+            }
+        }
+    }
+    return b->reach[on][node];
+}
+
+static bool same_range(const Node *a, const Node *c) {
+    if (a->naxes - a->rank != c->naxes - c->rank) return false;
+    for (int i = 0; i < a->naxes - a->rank; i++) {
+        int ka = a->rank + i, kc = c->rank + i;
+        if (a->axes[ka].extent != c->axes[kc].extent) return false;
+        const Ix *la = a->lo ? a->lo[i] : NULL, *lc = c->lo ? c->lo[i] : NULL;
+        const Ix *ha = a->hi ? a->hi[i] : NULL, *hc = c->hi ? c->hi[i] : NULL;
+        if (la != lc || ha != hc) return false;
+        if ((la || ha) && a->rank != c->rank) return false;
+    }
+    return true;
+}
+
+/* The wanted reductions that can share the loop of `node` at `map`, itself first. */
+static int share_loop(TileBuild *b, int node, const Ix *const *map, int *member) {
+    const Node *n = b->g->nodes.v[node];
+    int count = 0;
+    member[count++] = node;
+    for (int i = 0; i < b->wants.n; i++) {
+        const TileWant *w = &b->wants.v[i];
+        const Node *c = b->g->nodes.v[w->node];
+        if (c->rank != n->rank || !same_range(n, c)) continue;
+        if (n->rank && memcmp(w->map, map, sizeof *map * (size_t)n->rank)) continue;
+        bool free = true;
+        for (int k = 0; k < count && free; k++)
+            free = !depends(b, member[k], w->node) && !depends(b, w->node, member[k]);
+        size_t len;
+        void *key = tb_key_of(b, w->node, map, c->rank, &len);
+        if (free && !map_get(&b->started, key, len)) member[count++] = w->node;
+    }
+    return count;
+}
+
+static int product(TileBuild *b, const Node *n, const Ix *const *axes) {
+    int factors = n->nin - (n->where ? 1 : 0);
+    int v = tb_operand(b, &n->in[0], axes, n->naxes);
+    for (int k = 1; k < factors; k++) {
+        int f = tb_operand(b, &n->in[k], axes, n->naxes);
+        int dv = b->value_depth.v[v], df = b->value_depth.v[f];
+        TInst *m = tb_emit(b, tb_scope_at(b, dv > df ? dv : df), T_OP, n->type, 2, 0, n->id);
+        m->op = OP_mul;
+        m->args[0] = v;
+        m->args[1] = f;
+        v = m->id;
+    }
+    return v;
+}
+
+static void emit_step(TileBuild *b, const Node *n, int carry, const Ix *const *axes) {
+    TileScope *outer = b->top;
+    if (n->where && !n->exact) {
+        int cond = tb_operand(b, &n->in[n->nin - 1], axes, n->naxes);
+        TInst *gd = tb_emit(b, b->top, T_GUARD, DT_none, 1, 0, n->id);
+        gd->args[0] = cond;
+        outer->block->inst.n--; /* hoisted values may still come before it */
+        tb_open_scope(b, &gd->body, true);
+        int v = product(b, n, axes);
+        TInst *st = tb_emit(b, b->top, T_STEP, DT_none, 2, 0, n->id);
+        st->args[0] = carry;
+        st->args[1] = v;
+        tb_close_scope(b);
+        vec_push(b->arena, &outer->block->inst, gd);
+        return;
+    }
+    int v = product(b, n, axes);
+    TInst *st = tb_emit(b, b->top, T_STEP, DT_none, 2, 0, n->id);
+    st->args[0] = carry;
+    st->args[1] = v;
+}
+
+/* The k-th reduced axis that the loops nest at level `level`, outermost first. A fold walks its
+ * last, contiguous axis outermost, where it can be cut across threads; a contraction keeps the
+ * order. */
+static int nest_order(const Node *n, int level) {
+    int count = n->naxes - n->rank;
+    bool reverse = n->red != RED_contract;
+    for (int i = 0; i < count && n->lo; i++) reverse &= !n->lo[i] && !n->hi[i];
+    return n->rank + (reverse ? count - 1 - level : level);
+}
+
+static const Ix *bound_in(TileBuild *b, const Ix *x, const Ix *otherwise, const Ix *const *axes,
+                          int nax) {
+    return x ? tb_map_in(b, x, axes, nax) : otherwise;
+}
+
+static TInst *emit_loop(TileBuild *b, const Node *n, int k, const Ix **axes) {
+    const Ix *extent = n->axes[k].extent;
+    TAxis ax = {n->axes[k].name, extent, false, 1};
+    int axis = b->t->axes.n;
+    vec_push(b->arena, &b->t->axes, ax);
+    vec_push(b->arena, &b->axis_depth, b->top->depth + 1);
+    const Ix *zero = ix_const(b->g->ix, 0);
+    const Ix *lo = n->lo ? n->lo[k - n->rank] : NULL, *hi = n->hi ? n->hi[k - n->rank] : NULL;
+    lo = bound_in(b, lo, zero, axes, n->naxes);
+    hi = bound_in(b, hi, extent, axes, n->naxes);
+    TInst *loop = tb_emit(b, b->top, T_LOOP, DT_none, 0, 0, n->id);
+    b->top->block->inst.n--; /* pushed when its body is done: hoisted values come first */
+    loop->axis = axis;
+    loop->lo = lo == zero ? lo : ix_max(b->g->ix, lo, zero);
+    loop->hi = hi == extent ? hi : ix_min(b->g->ix, hi, extent);
+    axes[k] = ix_axis(b->g->ix, axis);
+    return loop;
+}
+
+int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
+    Graph *g = b->g;
+    const Node *n = g->nodes.v[node];
+    TileScope *saved = b->top, *at = tb_scope_at(b, tb_depth_of_map(b, map, n->rank));
+    bool moved = tb_leaves_loop(saved, at);
+    b->wary += moved;
+    b->top = at;
+    int *member = ARENA_ARRAY(b->arena, int, g->nodes.n);
+    int count = share_loop(b, node, map, member);
+    const Ix **axes = ARENA_ARRAY(b->arena, const Ix *, n->naxes);
+    if (n->rank) memcpy(axes, map, sizeof *map * (size_t)n->rank);
+    VEC(TInst *) nest = {0};
+    int levels = n->naxes - n->rank;
+    for (int l = 0; l < levels; l++) {
+        TInst *loop = emit_loop(b, n, nest_order(n, l), axes);
+        vec_push(b->arena, &nest, loop);
+        tb_open_scope(b, &loop->body, false);
+    }
+    FK_ASSERT(levels > 0);
+    int *carry = ARENA_ARRAY(b->arena, int, count);
+    for (int i = 0; i < count; i++) {
+        const Node *m = g->nodes.v[member[i]];
+        size_t len;
+        void *key = tb_key_of(b, member[i], map, n->rank, &len);
+        *map_put(&b->started, key, len) = 1;
+        Reduce red = m->red == RED_contract ? RED_sum : m->red;
+        carry[i] = tb_new_value(b, m->type, at->depth + 1);
+        TCarry c = {.id = carry[i], .type = m->type, .red = red, .frame = -1, .name = m->name};
+        vec_push(b->arena, &nest.v[0]->carries, c);
+    }
+    for (int i = 0; i < count; i++) {
+        const Node *m = g->nodes.v[member[i]];
+        const Ix **own = ARENA_ARRAY(b->arena, const Ix *, m->naxes);
+        for (int a = 0; a < m->naxes; a++) own[a] = axes[a];
+        emit_step(b, m, carry[i], own);
+    }
+    for (int l = levels - 1; l >= 0; l--) {
+        tb_close_scope(b);
+        vec_push(b->arena, &b->top->block->inst, nest.v[l]);
+    }
+    for (int i = 0; i < count; i++) {
+        size_t len;
+        void *key = tb_key_of(b, member[i], map, n->rank, &len);
+        *map_put(&at->values, key, len) = carry[i] + 1;
+        b->value_depth.v[carry[i]] = at->depth;
+    }
+    b->top = saved;
+    b->wary -= moved;
+    return carry[0];
+}
