@@ -15,7 +15,7 @@ const char *ix_text(Build *b, const Ix *x) {
         const Node *n = b->g->nodes.v[i];
         value[i] = n->kind == N_INPUT ? b->g->params.v[n->param].name : n->name;
     }
-    IxNames names = {size, axis, value};
+    IxNames names = {size, axis, value, b->g->nodes.n};
     Str s = {0};
     ix_print(&s, x, &names);
     const char *text = arena_strdup(b->arena, str_get(&s));
