@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Gathers what a machine with a GPU needs into build-gpu/: programs, and every module compiled here
+# (that machine needs no LLVM). Then, there: bash tests/gpu/run.sh
+#
+#     tests/gpu/pack.sh [BUILD]            default: build
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:-build} out=build-gpu
+rm -rf $out && mkdir -p $out/modules || exit 1
+cp $build/fkrun $out/ || exit 1
+for t in gpu_api gpu_runtime_driver; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
+strip $out/fkrun $out/gpu_api
+fail=0
+compile() { # FILE NAME OPTIONS...
+    local file=$1 name=$2
+    shift 2
+    $build/fkc --no-expect "$@" -o $out/modules/$name.fkm $file 2> $out/modules/$name.log ||
+        { echo "does not compile: $file"; cat $out/modules/$name.log; fail=1; }
+}
+for f in tests/programs/*.fk tests/cases/*.fk examples/*.fk; do
+    head -n 1 "$f" | grep -q '^# refused' && continue
+    compile "$f" "$(basename "$f" .fk)"
+done
+compile tests/cases/a13_grid.fk jit_grid --ptxas=none
+compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
+rm -f $out/modules/*.log
+ls $out/modules | wc -l
+du -sh $out
+exit $fail
