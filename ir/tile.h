@@ -6,14 +6,27 @@
  * and how many are held at once (tiles, fragments) is the schedule's business; only an axis's
  * `tile` is here, because a carried value's frame moves once per tile.
  *
- * A carried value belongs to a loop: it starts at `init` (the identity of its reduction), each
- * `step` inside the loop (also in loops and guards below it) joins one element, and after the
- * loop the carry's id names the result. A carry with a frame is the state of a reduction whose
- * argument was scaled into the frame of another carry (the running max): when the frame moves from
- * `old` to `new` the state becomes combine-homomorphic times rescale(old, new); `merge` of two
- * partial states rescales both into the joint frame first; `finish` is the value when nothing was
- * stepped. lag: the frame used for block b is the one known before block b, as long as the
- * argument's bound holds.
+ * A carried value belongs to a loop: it starts at the identity of its reduction, each `step` inside
+ * the loop (also in loops and guards below it) joins one element, and after the loop the carry's id
+ * names the result: the state, or `finish` when nothing was stepped (without one: the identity).
+ *
+ * Frames. A sum whose elements are scaled by a running max or min is not right before that has
+ * settled: such a carry has a frame, the carry (real max or min, listed before it) that its
+ * elements were computed with, and rescale(old, new), the factor that moves its state from one
+ * frame to another. Online softmax: l += exp(s - m) with frame m, rescale exp(old - new). A loop
+ * with frames runs in blocks of its axis's `tile` iterations, from its first one on. For each block
+ * all iterations step the carries without a frame; then, for each carry with one, its frame for
+ * this block is chosen, its state is moved there, and all iterations step that carry with the
+ * frame's id reading as the frame chosen. lag 0 takes the frame as it is after this block; lag 1
+ * keeps the frame of the block before as long as the new one is not ahead by more than `bound` (a
+ * first block has none to keep). A state's frame may be any reference value: these choices differ
+ * in rounding only. A frame still at its identity (nothing but -inf came) is used as 0, so that
+ * exp(-inf - -inf) does not arise while more may come. After the loop each state is moved to the
+ * true frame; if that is still -inf, elements of -inf leave 0 * exp(0 - -inf) = NaN, as the plain
+ * formula gives. A loop may be cut into parts, each from nothing: two partial states are merged by
+ * moving both to the joint frame (the combine of the two) and combining; a part that stepped
+ * nothing drops out. Inside its loop a state is read only as a frame, and what depends on a frame
+ * goes nowhere but into steps of carries in that frame (or through inner loops on the way there).
  *
  * IX_AXIS(k) means axes.v[k] of the program; IX_VALUE(v) the integer value %v. Sizes are the
  * graph's.
@@ -52,13 +65,13 @@ typedef struct TFactor {
 typedef struct TCarry {
     int id; /* the value's number: inside the loop the state so far, after it the result */
     DType type;
-    Reduce red;
+    Reduce red;           /* sum prod max min: a contraction is a sum here */
     int frame;            /* id of the carry that is its frame; -1 */
-    VEC(TFactor) rescale; /* empty: 1 */
+    VEC(TFactor) rescale; /* of a carry with a frame */
     bool has_finish;
     double finish;    /* value when no element was stepped; else the identity */
     int lag;          /* 0, or 1 block */
-    double bound;     /* of the argument for lag 1 */
+    double bound;     /* lag 1: how far the frame may be behind */
     const char *name; /* for people; may be NULL */
 } TCarry;
 

@@ -4,7 +4,10 @@
 
 #include "ir/tile.h"
 
-enum { TILE_RESCALE_MAX = 16 }; /* values on the stack of a rescale */
+enum {
+    TILE_RESCALE_MAX = 16, /* values on the stack of a rescale */
+    TILE_CARRIES_MAX = 64  /* of one loop */
+};
 
 IxNames tile_names(const TProg *t); /* unique words for sizes and axes, in t->arena */
 

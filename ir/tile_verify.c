@@ -7,6 +7,8 @@ typedef struct Val {
     bool defined, visible;
     const TCarry *open; /* a carry whose loop is open: for steps, and to be read as a frame */
     bool frame;         /* of another carry of its loop */
+    int depth;          /* of a carry's loop */
+    int moved;          /* the frame it depends on inside of its loop; -1 */
 } Val;
 
 typedef struct Verify {
@@ -16,6 +18,8 @@ typedef struct Verify {
     bool ok;
     Val *value;  /* nvalues */
     bool *open;  /* per axis: the grid's, and of the loops around */
+    int depth;   /* loops around */
+    int moved;   /* the frame that the operands at hand depend on; -1 */
     int *stored; /* per tensor: bit 0 loaded, bit 1 stored */
 } Verify;
 
@@ -56,6 +60,9 @@ static DType type_of(Verify *v, int id) {
     if (!usable(v, id)) return DT_none;
     const Val *x = &v->value[id];
     need(v, !x->open || x->frame, "%%%d is a state inside of its loop, and frame of no other", id);
+    int moved = x->open ? id : x->moved;
+    need(v, moved < 0 || v->moved < 0 || moved == v->moved, "depends on two frames");
+    if (moved >= 0) v->moved = moved;
     return x->type;
 }
 
@@ -63,7 +70,7 @@ static void define(Verify *v, int id, DType type) {
     if (!need(v, id >= 0 && id < v->t->nvalues, "value %%%d is out of range", id)) return;
     need(v, !v->value[id].defined, "%%%d is defined twice", id);
     need(v, type < DT_COUNT, "%%%d has no type", id);
-    v->value[id] = (Val){.type = type, .defined = true, .visible = true};
+    v->value[id] = (Val){.type = type, .defined = true, .visible = true, .moved = v->moved};
 }
 
 static bool ix_fine(Verify *v, const Ix *x, bool sizes_only) {
@@ -128,6 +135,13 @@ static void verify_step(Verify *v, const TInst *i) {
     if (!need(v, c, "%%%d is no carry of a loop around", i->args[0]) || type == DT_none) return;
     need(v, dtype_class(type) != DC_BOOL && (is_real(c->type) || dtype_is_int(type)),
          "%s cannot join %s", dtype_name(type), dtype_name(c->type));
+    if (v->moved < 0) return;
+    Val *x = &v->value[i->args[0]];
+    if (c->frame < 0 && x->depth > v->value[v->moved].depth)
+        x->moved = v->moved; /* a loop inside of the frame's */
+    else
+        need(v, c->frame == v->moved, "%%%d steps by frame %%%d, which is not its own", c->id,
+             v->moved);
 }
 
 static void verify_rescale(Verify *v, const TCarry *c) {
@@ -149,6 +163,8 @@ static void verify_rescale(Verify *v, const TCarry *c) {
 static void verify_carry(Verify *v, const TInst *i, int k) {
     const TCarry *c = &i->carries.v[k], *frame = NULL;
     define(v, c->id, c->type);
+    if (!v->ok) return;
+    v->value[c->id].depth = v->depth;
     need(v, c->red < RED_COUNT && c->red != RED_contract, "%%%d: no reduction of elements", c->id);
     need(v, c->type == DT_f32 || c->type == DT_i32 || c->type == DT_i64,
          "%%%d: a state of no value type", c->id);
@@ -175,17 +191,22 @@ static void verify_loop(Verify *v, const TInst *i) {
     need(v, !v->open[i->axis], "axis %s is open already", v->t->axes.v[i->axis].name);
     ix_fine(v, i->lo, false);
     ix_fine(v, i->hi, false);
+    need(v, v->moved < 0, "its bounds depend on a frame");
+    need(v, i->carries.n <= TILE_CARRIES_MAX, "more than %d carries", TILE_CARRIES_MAX);
     for (int k = 0; k < i->carries.n; k++) verify_carry(v, i, k);
     if (!v->ok) return;
     for (int k = 0; k < i->carries.n; k++) v->value[i->carries.v[k].id].open = &i->carries.v[k];
     v->open[i->axis] = true;
+    v->depth++;
     verify_block(v, &i->body);
+    v->depth--;
     v->open[i->axis] = false;
     for (int k = 0; k < i->carries.n; k++) v->value[i->carries.v[k].id].open = NULL;
 }
 
 static void verify_inst(Verify *v, const TInst *i) {
     v->i = i;
+    v->moved = -1;
     switch (i->kind) {
     case T_CONST: break;
     case T_INDEX:
@@ -198,11 +219,13 @@ static void verify_inst(Verify *v, const TInst *i) {
     case T_GUARD:
         if (need(v, i->nargs == 1, "takes a condition"))
             need(v, type_of(v, i->args[0]) == DT_bool, "%%%d is no condition", i->args[0]);
+        need(v, v->moved < 0, "its condition depends on a frame");
         verify_block(v, &i->body);
         break;
     case T_STEP: verify_step(v, i); break;
     case T_STORE:
         if (need(v, i->nargs == 1, "takes a value")) verify_access(v, i, type_of(v, i->args[0]), 2);
+        need(v, v->moved < 0, "stores what depends on a frame that still moves");
         break;
     }
     v->i = i;
@@ -246,7 +269,7 @@ static void verify_head(Verify *v) {
 
 bool tile_verify(const TProg *t, Str *why) {
     Arena a = {0};
-    Verify v = {.t = t, .why = why, .ok = true};
+    Verify v = {.t = t, .why = why, .ok = true, .moved = -1};
     v.value = ARENA_ARRAY(&a, Val, t->nvalues);
     for (int i = 0; i < t->nvalues; i++) v.value[i].type = DT_none;
     v.open = ARENA_ARRAY(&a, bool, t->axes.n);

@@ -127,6 +127,11 @@ static void tile_faults(void **st) {
     refuse("l: f32 = sum frame", "l: f32 = prod frame", "only a real sum has a frame");
     refuse("(old new sub exp)", "(old new exp)", "its rescale leaves 2 values");
     refuse("(old new sub exp)", "(old sub exp)", "its rescale lacks operands");
+    refuse("step %5, %12", "step %5, %12\n store t0[i], %12",
+           "depends on a frame that still moves");
+    refuse("step %5, %12", "%18: bool = lt %12, %1\n guard %18 {\n step %5, %12\n }",
+           "its condition depends on a frame");
+    refuse("step %4, %7", "%18: f32 = sub %7, %4\n step %4, %18", "which is not its own");
     refuse("lag 1 bound 8", "lag 1 bound 0", "lag 1 needs a bound");
     refuse("lag 1 bound 8", "lag 2 bound 8", "expected a number below 2");
     refuse("m: f32 = max", "m: bf16 = max", "a state of no value type");
