@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Every example compiles, for the chips we know, and evaluates; on a GPU it is checked as well. What
+# an `expect` needs of later work is a warning for now (--no-expect).
+. "$(dirname "$0")/lib.sh"
+sizes_of() {
+    case $1 in
+    attention) echo "B=2 S=5 T=9 H=8 E=16" ;;
+    cross_entropy) echo "M=7 K=24 V=50" ;;
+    dropout_residual_layernorm) echo "M=9 N=70" ;;
+    int4_linear) echo "M=5 N=6 K=256" ;;
+    layernorm_linear) echo "M=6 K=40 N=11" ;;
+    linear_gelu) echo "M=33 N=17 K=50" ;;
+    softmax) echo "M=5 N=130" ;;
+    swiglu) echo "T=6 D=20 F=30" ;;
+    *) return 1 ;;
+    esac
+}
+for file in "$root"/examples/*.fk; do
+    name=$(basename "$file" .fk)
+    list=$(sizes_of "$name") || { holds "$name has sizes in this test" false; continue; }
+    args=()
+    for s in $list; do args+=(-s "$s"); done
+    run 0 "$name" "$fkc" --no-expect --ptxas=none --arch=sm_80,sm_90a "$file" -o "$name.fkm"
+    run 0 "$name, its report" "$fkc" --no-expect --ptxas=none --emit=report "$file"
+    run 0 "$name, reference" "$fkrun" --reference "${args[@]}" "$name.fkm"
+    has "$out" "REFERENCE "
+    hasnt "$out" "nan"
+    hasnt "$out" "rms 0,"
+    if [ -e /dev/nvidia0 ]; then
+        run 0 "$name on the GPU" "$fkrun" --check --repeat=2 "${args[@]}" "$name.fkm"
+        has "$out" "PASS "
+    else
+        run 3 "$name without a GPU" "$fkrun" --check "${args[@]}" "$name.fkm"
+    fi
+done
+ends

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The whole text of two reports, without and (where there is one) with ptxas. UPDATE=1 rewrites them.
+. "$(dirname "$0")/lib.sh"
+cp "$root/examples/layernorm_linear.fk" two.fk
+golden() { # FILE
+    if [ "${UPDATE:-}" = 1 ]; then cp "$out" "$here/$1"; fi
+    checks=$((checks + 1))
+    diff -u "$here/$1" "$out" || wrong "$1 differs; UPDATE=1 rewrites it"
+}
+run 0 "one kernel" "$fkc" --ptxas=none --no-expect --emit=report model.fk
+golden report_one.txt
+run 0 "several, sizes bound, not fused" "$fkc" --ptxas=none --no-expect --no-fuse --bind M=64 --bind N=32 \
+    --bind K=128 --emit=report two.fk
+golden report_bound.txt
+ends
