@@ -54,9 +54,6 @@ void pipeline_run(Job *j, const char *text, size_t size);
 /* False when diags has an error. */
 bool lower_fn(Job *j, BuiltFn *fn);
 
-/* The comment over a kernel's PTX: all that a host needs to launch it. */
-void lower_heading(Str *out, const BuiltFn *fn, int step, const Variant *v);
-
 /* ---- pack.c ------------------------------------------------------------------------------------
  */
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct fkc_result {
     Arena arena;
@@ -134,7 +135,7 @@ static void find_ptxas(Job *j) {
     unsigned compiled = 1u << FKC_CUBIN | 1u << FKC_MODULE | 1u << FKC_REPORT;
     if (!(j->opt->outputs & compiled) || j->opt->n_run_pass || j->opt->stop_after) return;
     if (path && !strcmp(path, "none")) return;
-    j->ptxas = ptxas_find(j->arena, path);
+    if (!path || !strchr(path, '/') || !access(path, X_OK)) j->ptxas = ptxas_find(j->arena, path);
     if (j->ptxas) {
         if (j->opt->verbose) job_log(j, "fkc: assembling with %s\n", j->ptxas);
     } else if (path || job_wants(j, FKC_CUBIN)) {

@@ -42,13 +42,19 @@ static const char *too_slow(const Job *j, const Kernel *k) {
     return NULL;
 }
 
+/* The module is the same wherever its source lies. */
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 /* One schedule to one variant. A fast one that passes a limit of the machine is only dropped. */
 static bool lower_variant(Job *j, const BuiltFn *fn, int step, const Schedule *s, Variant *v) {
     Diags own = {.arena = j->arena};
     BackendOptions o = {.target = target_named(s->target),
                         .ptx_version = j->ptx_version,
                         .strict = j->opt->strict,
-                        .source = j->path};
+                        .source = base_name(j->path)};
     FK_ASSERT(o.target);
     v->schedule = s;
     v->kernel.stats = (KStats){-1, -1, -1, -1, 0};
@@ -83,50 +89,4 @@ bool lower_fn(Job *j, BuiltFn *fn) {
     for (int i = 0; i < fn->plan->steps.n; i++)
         if (!lower_step(j, fn, i)) return false;
     return true;
-}
-
-/* ---- the heading of a kernel's PTX -------------------------------------------------------------
- */
-
-static void heading_param(Str *out, const Graph *g, const Plan *p, const KParam *k,
-                          const IxNames *names) {
-    switch (k->kind) {
-    case KP_TENSOR: str_printf(out, "address of %s", g->params.v[k->index].name); return;
-    case KP_TEMP: str_printf(out, "address of temporary %s", p->temps.v[k->index].name); return;
-    case KP_STRIDE:
-        str_printf(out, "i64 stride %d of %s, in elements", k->dim, g->params.v[k->index].name);
-        return;
-    case KP_VALUE:
-        str_add(out, "i64 ");
-        ix_print(out, k->ix, names);
-        return;
-    case KP_SCALAR:
-        str_printf(out, "address of %s or 0, then its value in 8 bytes",
-                   g->params.v[k->index].name);
-        return;
-    }
-}
-
-void lower_heading(Str *out, const BuiltFn *fn, int step, const Variant *v) {
-    const Graph *g = fn->plan->graph;
-    const Kernel *k = &v->kernel;
-    Arena scratch = {0};
-    IxNames names = size_names(&scratch, g);
-
-    str_printf(out, "// kernel %s: step %d of %s, %s\n", k->name, step, g->name,
-               v->general ? "general" : v->schedule->name);
-    str_add(out, "//   grid    ");
-    ix_print(out, k->grid, &names);
-    str_printf(out, ", 1, 1\n//   block   %d, 1, 1\n//   shared  ", k->block);
-    if (k->smem)
-        ix_print(out, k->smem, &names);
-    else
-        str_add(out, "0");
-    str_add(out, " bytes, dynamic\n");
-    for (int i = 0; i < k->params.n; i++) {
-        str_printf(out, "//   param   %d: ", i);
-        heading_param(out, g, fn->plan, &k->params.v[i], &names);
-        str_add(out, "\n");
-    }
-    arena_free(&scratch);
 }

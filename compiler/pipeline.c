@@ -108,7 +108,6 @@ static void emit_ptx(Job *j, const BuiltFn *fn) {
         for (int i = 0; i < fn->variants[s].n; i++) {
             const Variant *v = &fn->variants[s].v[i];
             if (v->dropped) continue;
-            lower_heading(&j->text[FKC_PTX], fn, s, v);
             str_add(&j->text[FKC_PTX], v->kernel.ptx);
         }
     }

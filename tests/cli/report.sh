@@ -3,13 +3,15 @@
 . "$(dirname "$0")/lib.sh"
 cp "$root/examples/layernorm_linear.fk" two.fk
 golden() { # FILE
-    if [ "${UPDATE:-}" = 1 ]; then cp "$out" "$here/$1"; fi
+    # Prices and launch shapes are the model's business, and tested where it is.
+    sed -E 's/[0-9.e+-]+ us/# us/g; s/[0-9]+ threads, grid .*/# threads, grid #/' "$out" >got
+    if [ "${UPDATE:-}" = 1 ]; then cp got "$here/$1"; fi
     checks=$((checks + 1))
-    diff -u "$here/$1" "$out" || wrong "$1 differs; UPDATE=1 rewrites it"
+    diff -u "$here/$1" got || wrong "$1 differs; UPDATE=1 rewrites it"
 }
 run 0 "one kernel" "$fkc" --ptxas=none --no-expect --emit=report model.fk
 golden report_one.txt
-run 0 "several, sizes bound, not fused" "$fkc" --ptxas=none --no-expect --no-fuse --bind M=64 --bind N=32 \
+run 0 "several, sizes bound" "$fkc" --ptxas=none --no-expect --bind M=64 --bind N=32 \
     --bind K=128 --emit=report two.fk
 golden report_bound.txt
 ends
