@@ -128,8 +128,9 @@ static void check_expect(Checker *c, const Clauses *list) {
         }
         if (!known)
             diag_error(c->diags, k->metric.span, "expect",
-                       "there is no metric '%s'%s; they are kernels, spills, hbm and workspace",
-                       k->metric.s, suggest_text(c->u->arena, &s));
+                       "there is no metric '%s'%s", k->metric.s,
+                       s.best ? suggest_text(c->u->arena, &s)
+                              : "; they are kernels, spills, hbm and workspace");
         else if (k->unit.s && (strcmp(k->unit.s, "io") || strcmp(k->metric.s, "hbm")))
             diag_error(
                 c->diags, k->unit.span, "expect",

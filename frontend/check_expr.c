@@ -200,6 +200,7 @@ static void walk_over(Checker *c, const Expr *x) {
     for (int i = 0; i < x->axes.n; i++) {
         const Name *n = &x->axes.v[i].name;
         check_lower(c, n, "an index");
+        if (is_upper(n->s)) continue;
         for (int k = 0; k < i; k++)
             if (!strcmp(n->s, x->axes.v[k].name.s))
                 diag_error(c->diags, n->span, "index-twice", "'%s' is given twice to '%s'", n->s,
@@ -257,6 +258,7 @@ void check_size_expr(Checker *c, const Expr *x, const char *what) {
 /* An index that a left side or a reduction makes. */
 void check_new_index(Checker *c, const Name *n) {
     check_lower(c, n, "an index");
+    if (is_upper(n->s)) return;
     Sym *s = c->fn ? fn_sym(c->fn, n->s) : NULL;
     int at;
     DefRole role = c->fn ? IN_DEF_NONE : def_role(c->owner, n->s, &at);
@@ -273,7 +275,7 @@ static void reduced_twice(Checker *c, const Name *n, const Name *first) {
 }
 
 static void walk_reduce(Checker *c, const Expr *x) {
-    int known = c->bound.n, at;
+    int known = c->bound.n, at, before = c->diags->errors;
     for (int i = 0; i < x->axes.n; i++) {
         const AstAxis *a = &x->axes.v[i];
         const Scoped *b = check_bound(c, a->name.s);
@@ -290,10 +292,11 @@ static void walk_reduce(Checker *c, const Expr *x) {
                        a->name.s, x->name.s, a->name.s);
         vec_push(c->u->arena, &c->bound, ((Scoped){a->name, true}));
     }
+    bool heads_ok = c->diags->errors == before;
     if (x->where) check_expr(c, x->where);
     walk_all(c, &x->args);
     c->bound.n = known;
-    check_tail(c->u, c->owner, x);
+    if (heads_ok) check_tail(c->u, c->owner, x);
 }
 
 void check_expr(Checker *c, const Expr *x) {
