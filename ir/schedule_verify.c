@@ -82,6 +82,60 @@ static void verify_axes(Verify *v, const Loops *l) {
              (long long)lanes);
 }
 
+/* ---- what the plain, fma tier asks --------------------------------------------------------------
+ */
+
+typedef struct Plain {
+    uint64_t *deps;
+    const SAxis **axis; /* by axis; NULL: lanes, regs and vec of 1 */
+} Plain;
+
+static bool many(const Plain *p, int axis, int n) {
+    return p->axis[axis] && p->axis[axis]->regs * p->axis[axis]->vec > n;
+}
+
+/* A branch is taken for all that a thread holds: its condition may not differ among them. */
+static void verify_branch(Verify *v, const Plain *p, uint64_t deps, const char *what) {
+    for (int a = 0; a < v->t->axes.n && a < 64; a++)
+        if (deps >> a & 1)
+            need(v, !many(p, a, 1), "%s depends on axis %s, which needs regs 1 and vec 1", what,
+                 v->t->axes.v[a].name);
+}
+
+/* The two halves of a byte are stored by one thread. */
+static void verify_nibbles(Verify *v, const Plain *p, const TInst *i) {
+    int a;
+    if (dtype_bits(v->t->tensors.v[i->tensor].type) != 4 || !i->nix) return;
+    const Ix *last = i->ix[i->nix - 1];
+    if (ix_is_axis(last, &a))
+        need(v, p->axis[a] && p->axis[a]->vec == 2,
+             "axis %s is the last of a 4-bit store, which needs vec 2", v->t->axes.v[a].name);
+    else
+        need(v, ix_is_const(last, NULL), "a 4-bit store whose last index is no bare axis");
+}
+
+static void verify_plain(Verify *v, const Plain *p, const TBlock *b, bool guarded) {
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_GUARD) verify_branch(v, p, p->deps[i->args[0]], "a guard");
+        if (i->kind == T_STORE) verify_nibbles(v, p, i);
+        if (i->kind == T_LOOP) {
+            verify_branch(v, p, tile_ix_deps(p->deps, i->lo) | tile_ix_deps(p->deps, i->hi),
+                          "a loop's bound");
+            need(v, !guarded || !p->axis[i->axis] || p->axis[i->axis]->lanes == 1,
+                 "axis %s is a loop inside of a guard: it cannot have lanes",
+                 v->t->axes.v[i->axis].name);
+        }
+        verify_plain(v, p, &i->body, guarded || i->kind == T_GUARD);
+    }
+}
+
+static void verify_plain_tier(Verify *v, Arena *a) {
+    Plain p = {tile_deps(a, v->t), ARENA_ARRAY(a, const SAxis *, v->t->axes.n + 1)};
+    for (int k = 0; k < v->s->axes.n; k++) p.axis[v->s->axes.v[k].axis] = &v->s->axes.v[k];
+    verify_plain(v, &p, &v->t->body, false);
+}
+
 static void verify_pipeline(Verify *v) {
     const Schedule *s = v->s;
     int n = v->t->nvalues, warps = 0;
@@ -124,6 +178,7 @@ bool schedule_verify(const Schedule *s, const TProg *t, Str *why) {
     }
     need(&v, s->threads >= 1 && s->threads <= THREADS_MAX, "%d threads", s->threads);
     verify_axes(&v, &l);
+    if (v.ok && s->move == MOVE_plain && s->mul == MUL_fma) verify_plain_tier(&v, &a);
     verify_pipeline(&v);
     for (int k = 0; k < 3; k++) need(&v, s->cluster[k] >= 0, "cluster of %d", s->cluster[k]);
     need(&v, s->raster >= 0 && s->split >= 0 && s->halves >= 0, "a count below 0");

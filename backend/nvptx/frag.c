@@ -2,14 +2,14 @@
 #include "backend/nvptx/nvptx_int.h"
 #include "backend/nvptx/ptx_int.h"
 
-uint32_t frag_live(const Lower *l, uint32_t axes) {
-    uint32_t live = 0;
+AxisSet frag_live(const Lower *l, AxisSet axes) {
+    AxisSet live = 0;
     for (int a = 0; a < l->t->axes.n; a++)
-        if ((axes >> a & 1) && l->axis[a].open && l->axis[a].count > 1) live |= 1u << a;
+        if ((axes >> a & 1) && l->axis[a].open && l->axis[a].count > 1) live |= axis_bit(a);
     return live;
 }
 
-Frag frag_new(Lower *l, uint32_t mask) {
+Frag frag_new(Lower *l, AxisSet mask) {
     Frag f = {mask, 1, NULL};
     for (int a = 0; a < l->t->axes.n; a++)
         if (mask >> a & 1) f.n *= l->axis[a].count;
@@ -23,14 +23,14 @@ Frag frag_one(Lower *l, Val v) {
     return f;
 }
 
-int frag_coord(const Lower *l, uint32_t mask, int i, int axis) {
+int frag_coord(const Lower *l, AxisSet mask, int i, int axis) {
     if (!(mask >> axis & 1)) return 0;
     for (int a = l->t->axes.n - 1; a > axis; a--)
         if (mask >> a & 1) i /= l->axis[a].count;
     return i % l->axis[axis].count;
 }
 
-int frag_at(const Lower *l, uint32_t from, int i, uint32_t to) {
+int frag_at(const Lower *l, AxisSet from, int i, AxisSet to) {
     if (from == to) return i;
     int at = 0, scale = 1;
     for (int a = l->t->axes.n - 1; a >= 0; a--) {
@@ -46,7 +46,7 @@ int frag_at(const Lower *l, uint32_t from, int i, uint32_t to) {
 }
 
 Frag frag_map(Lower *l, MapFn *fn, const void *ctx, const Frag *in, int n) {
-    uint32_t mask = 0;
+    AxisSet mask = 0;
     for (int k = 0; k < n; k++) mask |= in[k].mask;
     Frag out = frag_new(l, mask);
     for (int i = 0; i < out.n; i++) {

@@ -1,4 +1,5 @@
-/* head.c - see head_int.h. The text is for people; the module's tables are what the runtime reads. */
+/* head.c - see head_int.h. The text is for people; the module's tables are what the runtime reads.
+ */
 #include "backend/nvptx/head_int.h"
 
 #include <string.h>

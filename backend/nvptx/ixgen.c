@@ -10,14 +10,6 @@ bool ix_uniform(const Ix *x) {
     return !x->has_axis && !x->has_value;
 }
 
-uint32_t ix_deps(const Lower *l, const Ix *x) {
-    if (ix_uniform(x)) return 0;
-    if (x->kind == IX_AXIS) return 1u << x->num;
-    uint32_t d = x->kind == IX_VALUE ? l->deps[x->num] : 0;
-    for (int i = 0; i < x->n; i++) d |= ix_deps(l, x->arg[i]);
-    return d;
-}
-
 Val uniform_ix(Lower *l, const Ix *x) {
     FK_ASSERT(ix_uniform(x));
     int64_t c;
@@ -50,7 +42,7 @@ static bool nonneg(const Ix *x) {
 Frag axis_scaled(Lower *l, int axis, Val scale) {
     const AxisState *s = &l->axis[axis];
     FK_ASSERT(s->open);
-    Frag f = frag_new(l, frag_live(l, 1u << axis));
+    Frag f = frag_new(l, frag_live(l, axis_bit(axis)));
     f.v[0] = LLVMBuildMul(l->b, scale, s->e[0], "");
     for (int i = 1; i < s->count; i++) {
         Val step = LLVMConstInt(l->i64, (uint64_t)s->step[i], 1);
@@ -63,7 +55,7 @@ Frag axis_scaled(Lower *l, int axis, Val scale) {
 static Frag axis_frag(Lower *l, int axis) {
     const AxisState *s = &l->axis[axis];
     if (!s->open) FK_BUG("axis %d is read outside its loop", axis);
-    Frag f = frag_new(l, frag_live(l, 1u << axis));
+    Frag f = frag_new(l, frag_live(l, axis_bit(axis)));
     for (int i = 0; i < f.n; i++) f.v[i] = s->e[i];
     return f;
 }

@@ -10,55 +10,19 @@
 #include "backend/nvptx/merge_int.h"
 #include "backend/nvptx/ptx_int.h"
 
-/* ---- what depends on which axis
- * --------------------------------------------------------------------- */
-
-typedef struct DepsWalk {
-    Lower *l;
-    uint32_t *outer; /* by carry: the axes open outside its loop */
-    uint32_t open;
-    bool changed;
-} DepsWalk;
-
-static void deps_add(DepsWalk *w, int id, uint32_t d) {
-    uint32_t old = w->l->deps[id];
-    w->l->deps[id] |= d;
-    w->changed |= w->l->deps[id] != old;
-}
-
-static void deps_block(DepsWalk *w, const TBlock *b) {
+/* Types of values; on which axes they depend. */
+static void types_block(Lower *l, const TBlock *b) {
     for (int k = 0; k < b->inst.n; k++) {
         const TInst *i = b->inst.v[k];
-        uint32_t d = 0;
-        for (int a = 0; a < i->nargs; a++) d |= w->l->deps[i->args[a]];
-        for (int a = 0; a < i->nix; a++) d |= ix_deps(w->l, i->ix[a]);
-        if (i->id >= 0) {
-            w->l->type[i->id] = i->type;
-            deps_add(w, i->id, d);
-        }
-        if (i->kind == T_STEP) deps_add(w, i->args[0], d & w->outer[i->args[0]]);
-        if (i->kind == T_LOOP) {
-            for (int c = 0; c < i->carries.n; c++) {
-                const TCarry *y = &i->carries.v[c];
-                w->l->type[y->id] = y->type;
-                w->outer[y->id] = w->open;
-                if (y->frame >= 0) deps_add(w, y->id, w->l->deps[y->frame] & w->open);
-            }
-            w->open |= 1u << i->axis;
-        }
-        deps_block(w, &i->body);
-        if (i->kind == T_LOOP) w->open &= ~(1u << i->axis);
+        if (i->id >= 0) l->type[i->id] = i->type;
+        for (int c = 0; c < i->carries.n; c++) l->type[i->carries.v[c].id] = i->carries.v[c].type;
+        types_block(l, &i->body);
     }
 }
 
-void deps_find(Lower *l) {
-    DepsWalk w = {.l = l, .outer = ARENA_ARRAY(l->arena, uint32_t, l->t->nvalues + 1)};
-    do {
-        w.changed = false;
-        w.open = 0;
-        for (int a = 0; a < l->t->ngrid; a++) w.open |= 1u << a;
-        deps_block(&w, &l->t->body);
-    } while (w.changed);
+void values_find(Lower *l) {
+    l->deps = tile_deps(l->arena, l->t);
+    types_block(l, &l->t->body);
 }
 
 /* ---- carried values
@@ -73,14 +37,12 @@ Frag carry_read(Lower *l, int id) {
     return f;
 }
 
-static uint32_t inner_axes(const TInst *loop) {
-    uint32_t m = 1u << loop->axis;
-    for (int k = 0; k < loop->body.inst.n; k++) {
-        const TInst *i = loop->body.inst.v[k];
-        if (i->kind == T_LOOP) m |= inner_axes(i);
-        if (i->kind != T_GUARD) continue;
-        for (int g = 0; g < i->body.inst.n; g++)
-            if (i->body.inst.v[g]->kind == T_LOOP) m |= inner_axes(i->body.inst.v[g]);
+static AxisSet inner_axes(const TBlock *b) {
+    AxisSet m = 0;
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_LOOP) m |= axis_bit(i->axis);
+        m |= inner_axes(&i->body);
     }
     return m;
 }
@@ -89,7 +51,7 @@ static void carry_open(Lower *l, const TInst *loop, const TCarry *c) {
     CarryState *s = ARENA_NEW(l->arena, CarryState);
     s->c = c;
     s->mask = frag_live(l, l->deps[c->id]);
-    s->inner = inner_axes(loop);
+    s->inner = axis_bit(loop->axis) | inner_axes(&loop->body);
     Frag shape = frag_new(l, s->mask);
     s->n = shape.n;
     s->slot = ARENA_ARRAY(l->arena, Val, s->n);
@@ -170,7 +132,7 @@ void emit_step(Lower *l, const TInst *i) {
     Frag old = {0};
     if (frame) old = carry_read(l, s->c->id);
     /* Every element of the loop's axes joins, whether or not its value differs. */
-    uint32_t folded = frag_live(l, s->inner);
+    AxisSet folded = frag_live(l, s->inner);
     Frag all = frag_new(l, s->mask | folded);
     Ty t = reg_type(l, s->c->type);
     for (int k = 0; k < all.n; k++) {

@@ -167,9 +167,7 @@ static void unflatten(Lower *l, Val tile) {
 static void lower_init(Lower *l, Arena *a, const TProg *t, const Schedule *s,
                        const BackendOptions *o) {
     *l = (Lower){.arena = a, .t = t, .s = s, .o = o};
-    if (t->axes.n > MAX_AXES) FK_BUG("%d axes in one kernel", t->axes.n);
     int n = t->nvalues + 1;
-    l->deps = ARENA_ARRAY(a, uint32_t, n);
     l->type = ARENA_ARRAY(a, DType, n);
     l->value = ARENA_ARRAY(a, Frag, n);
     l->carry = ARENA_ARRAY(a, CarryState *, n);
@@ -248,7 +246,7 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     LLVMPositionBuilderAtEnd(l->entry, entry);
     LLVMPositionBuilderAtEnd(l->b, code);
     axes_layout(l);
-    deps_find(l);
+    values_find(l);
     k->tiles = tile_total(l);
     k->grid = ix_min(l->t->ix, k->tiles, ix_const(l->t->ix, INT32_MAX));
     k->block = l->s->threads > 0 ? l->s->threads : 1;
@@ -290,6 +288,17 @@ static bool choose_version(Kernel *k, const BackendOptions *o, Diags *d) {
     return false;
 }
 
+static bool few_axes(const Step *s, Diags *d) {
+    int n = s->tile->axes.n;
+    if (n <= MAX_AXES) return true;
+    diag_error(
+        d, (Span){0}, "kernel-axes",
+        "step %s has %d grid and loop axes, one kernel can have %d; cut it with a statement's "
+        "': dtype' or --no-fuse",
+        s->name, n, MAX_AXES);
+    return false;
+}
+
 bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
                    const BackendOptions *o, Diags *d, Kernel *k, Str *llvm) {
     (void)p;
@@ -297,7 +306,7 @@ bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
         FK_BUG("schedule %s of step %s: only the plain, fma tier is built", sch->name, s->name);
     *k = (Kernel){.name = entry_name(a, s->name), .arch = o->target->name};
     k->stats = (KStats){-1, -1, -1, -1, -1};
-    if (!choose_version(k, o, d)) return false;
+    if (!choose_version(k, o, d) || !few_axes(s, d)) return false;
     Lower l;
     lower_init(&l, a, s->tile, sch, o);
     module_begin(&l, k->name);

@@ -193,7 +193,7 @@ static Val first_copy(Lower *l) {
     return p;
 }
 
-static Val in_range(Lower *l, uint32_t mask, int k) {
+static Val in_range(Lower *l, AxisSet mask, int k) {
     Val p = NULL;
     for (int a = 0; a < l->t->axes.n; a++) {
         const AxisState *s = &l->axis[a];
@@ -217,7 +217,7 @@ static void store_nibbles(Lower *l, const TInst *i, const TTensor *t, const Addr
         FK_BUG("a 4-bit store needs vec = 2 on the axis of its last dimension");
     if (!pair && i->nix && !ix_is_const(i->ix[i->nix - 1], NULL))
         FK_BUG("a 4-bit store needs a bare axis in its last dimension");
-    uint32_t mask = at->off.mask | v->mask | (pair ? frag_live(l, 1u << axis) : 0);
+    AxisSet mask = at->off.mask | v->mask | (pair ? frag_live(l, axis_bit(axis)) : 0);
     Val four = LLVMConstInt(l->i8, 4, 0), low = LLVMConstInt(l->i8, 15, 0);
     int inner = 1; /* distance of a neighbour in the fragment */
     for (int a = l->t->axes.n - 1; a > axis && pair; a--)

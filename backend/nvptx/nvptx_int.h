@@ -16,10 +16,15 @@
 typedef LLVMValueRef Val;
 typedef LLVMTypeRef Ty;
 
-enum { MAX_AXES = 32 };
+enum { MAX_AXES = 64 };
+typedef uint64_t AxisSet; /* bit a: axis a */
+
+static inline AxisSet axis_bit(int64_t axis) {
+    return (AxisSet)1 << axis;
+}
 
 typedef struct Frag {
-    uint32_t mask;
+    AxisSet mask;
     int n;
     Val *v;
 } Frag;
@@ -47,11 +52,11 @@ typedef struct AxisMap { /* of the schedule, by axis */
 
 typedef struct CarryState {
     const TCarry *c;
-    uint32_t mask;
+    AxisSet mask;
     int n;
-    Val *slot;      /* alloca of each element */
-    Val *stepped;   /* alloca of i1, with a finish value only */
-    uint32_t inner; /* axes of its loop and of loops inside: what a step folds */
+    Val *slot;     /* alloca of each element */
+    Val *stepped;  /* alloca of i1, with a finish value only */
+    AxisSet inner; /* axes of its loop and of loops inside: what a step folds */
 } CarryState;
 
 /* A kernel parameter: used through a placeholder, made real when all are known. */
@@ -80,7 +85,7 @@ typedef struct Lower {
     AxisState axis[MAX_AXES];
     VEC(LaneDim) dims;
     Val tid;            /* i32 */
-    uint32_t *deps;     /* by value: axes it depends on */
+    AxisSet *deps;      /* by value: axes it depends on */
     DType *type;        /* by value */
     Frag *value;        /* by value, of the current place */
     CarryState **carry; /* by value */
@@ -97,11 +102,11 @@ typedef struct Lower {
 
 typedef Val MapFn(Lower *l, const void *ctx, const Val *in);
 
-Frag frag_new(Lower *l, uint32_t mask);
+Frag frag_new(Lower *l, AxisSet mask);
 Frag frag_one(Lower *l, Val v);
-uint32_t frag_live(const Lower *l, uint32_t axes); /* those with more than one element */
-int frag_at(const Lower *l, uint32_t from, int i, uint32_t to); /* project element i */
-int frag_coord(const Lower *l, uint32_t mask, int i, int axis); /* 0 when not in mask */
+AxisSet frag_live(const Lower *l, AxisSet axes);              /* those with more than one element */
+int frag_at(const Lower *l, AxisSet from, int i, AxisSet to); /* project element i */
+int frag_coord(const Lower *l, AxisSet mask, int i, int axis); /* 0 when not in mask */
 Frag frag_map(Lower *l, MapFn *fn, const void *ctx, const Frag *in, int n);
 Val frag_only(const Frag *f, const char *what); /* the one element; else a bug of ours */
 void axes_layout(Lower *l);                     /* fills map, dims; emits the lanes */
@@ -114,7 +119,6 @@ bool ix_uniform(const Ix *x);                    /* of sizes only */
 Val uniform_ix(Lower *l, const Ix *x);           /* computed by the host, or a constant */
 Frag frag_ix(Lower *l, const Ix *x);             /* i64 */
 Frag axis_scaled(Lower *l, int axis, Val scale); /* scale * element, scale uniform */
-uint32_t ix_deps(const Lower *l, const Ix *x);
 
 /* ---- param.c: kernel parameters
  * -------------------------------------------------------------------- */
@@ -159,7 +163,7 @@ void emit_store(Lower *l, const TInst *i);
 Frag carry_read(Lower *l, int id);
 void emit_loop(Lower *l, const TInst *i);
 void emit_step(Lower *l, const TInst *i);
-void deps_find(Lower *l);
+void values_find(Lower *l);
 
 /* ---- lower.c
  * ---------------------------------------------------------------------------------------------- */

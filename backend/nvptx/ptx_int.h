@@ -1,6 +1,6 @@
-/* ptx_int.h - machine instructions as typed functions: intrinsics where LLVM 19 has them, one inline
- * asm each where it has none. Nothing else in the backend writes PTX text. Everything goes to the
- * current place (l->b) unless said otherwise.
+/* ptx_int.h - machine instructions as typed functions: intrinsics where LLVM 19 has them, one
+ * inline asm each where it has none. Nothing else in the backend writes PTX text. Everything goes
+ * to the current place (l->b) unless said otherwise.
  */
 #ifndef FK_NVPTX_PTX_INT_H
 #define FK_NVPTX_PTX_INT_H

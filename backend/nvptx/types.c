@@ -228,6 +228,7 @@ Val type_widen(Lower *l, DType from, DType to, Val v) {
         return LLVMBuildZExt(l->b, v, reg_type(l, to), "");
     }
     if (to == DT_f32) return LLVMBuildSIToFP(l->b, v, l->f32, "");
+    if (to == DT_i32 && from == DT_i64) return LLVMBuildTrunc(l->b, v, l->i32, ""); /* wraps */
     if (to == DT_i64 && from == DT_i32) return LLVMBuildSExt(l->b, v, l->i64, "");
     FK_BUG("%s does not widen to %s", dtype_name(from), dtype_name(to));
 }

@@ -171,7 +171,7 @@ static const char general[] = "schedule general for \"odd name\" target sm_80 {\
                               "  move plain\n"
                               "  mul fma\n"
                               "  threads 256\n"
-                              "  axis i lanes 32 regs 4\n"
+                              "  axis i lanes 32\n"
                               "  axis j lanes 8\n"
                               "}\n";
 
@@ -218,6 +218,8 @@ static void schedule_faults(void **st) {
     refuse_schedule(general, "mul fma", "mul wgmma", "sm_80 has no wgmma");
     refuse_schedule(general, "axis j", "axis c", "it cannot have lanes");
     refuse_schedule(general, "axis j", "axis i", "axis i is laid twice");
+    refuse_schedule(general, "lanes 32", "lanes 32 regs 2", "a loop's bound depends on axis i");
+    refuse_schedule(general, "lanes 8", "lanes 8 vec 2", "a guard depends on axis j");
     refuse_schedule(general, "axis j", "axis z", "'z' is no axis of odd name");
     refuse_schedule(general, "axis j lanes 8", "axis j lanes 32 shared", "are open together");
     refuse_schedule(general, "axis j lanes 8", "axis j lanes 0", "each is at least 1");
