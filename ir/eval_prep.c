@@ -85,8 +85,9 @@ static Dom dom_of_operand(Eval *e, const Node *n, const Operand *o, Dom to) {
     Dom from = e->dom[o->node];
     if (o->checked || !from.n) return to;
     if (!to.n && is_identity(n, of, o)) return from;
+    Operand own = composed(e, o, NULL, 0); /* expressions of one pool, or sharing mixes them up */
     for (int i = 0; i < from.n; i++)
-        to = dom_add(e, to, composed(e, &from.cond[i], o->map, of->rank));
+        to = dom_add(e, to, composed(e, &from.cond[i], own.map, of->rank));
     return to;
 }
 

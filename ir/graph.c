@@ -128,7 +128,9 @@ static void renumber_node(Sweep *s, Node *n) {
     for (int i = 0; i < n->nin; i++) {
         Operand *o = &n->in[i];
         int rank = s->g->nodes.v[o->node]->rank;
-        for (int d = 0; d < rank; d++) o->map[d] = renumber_ix(s, o->map[d]);
+        const Ix **map = ARENA_ARRAY(s->g->arena, const Ix *, rank); /* operands may share theirs */
+        for (int d = 0; d < rank; d++) map[d] = renumber_ix(s, o->map[d]);
+        o->map = map;
     }
     for (int i = 0; i < n->nin; i++) n->in[i].node = s->renumber[n->in[i].node];
 }

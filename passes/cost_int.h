@@ -21,8 +21,6 @@ double cost_flops(const PassCtx *cx, const Graph *g, const Node *n);
 
 /* Microseconds by the roofline of the target; without the launch. */
 double cost_time(const Target *t, double flops, double bytes);
-#define COST_LAUNCH_US                                                                             \
-    2.0 /* a dependent launch on one stream, measured on no chip in particular                     \
-         */
+#define COST_LAUNCH_US 2.0 /* a dependent launch on one stream; no chip in particular */
 
 #endif

@@ -8,8 +8,7 @@
  *      a transcendental.
  *   4. It ends: the node becomes one of its operands, a constant, or an op that is lighter in the
  *      order pow > div > reduce > select > sub > add > other ops > mul > neg > within > cast, or
- *      the same op over fewer or narrower reads. (`within` moves outward: the op below it is new,
- *      but has one `within` less below it.)
+ *      the same op over fewer or narrower reads, or a sum with one `within` less below it.
  *   5. Constants go through eval_op, the evaluator's own functions, then to f32.
  *
  * What a size is stays open: a proof may use sizes >= 1 only for sizes of the node's own extents
@@ -114,6 +113,9 @@ static bool visit(Rebuild *r, Node *n, void *ctx) {
     return changed;
 }
 
+/* Again for the copies that a walk leaves at outputs; the walk that finds nothing is cheap. */
 bool pass_fold(PassCtx *cx, Graph *g) {
-    return rebuild(cx, g, visit, NULL);
+    int walks = 0;
+    while (walks < 8 && rebuild(cx, g, visit, NULL)) walks++;
+    return walks > 0;
 }

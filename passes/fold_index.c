@@ -1,12 +1,6 @@
 /* fold_index.c - laws of reading, index arithmetic and domains; tried before those of the ops. */
 #include "passes/fold_int.h"
 
-static bool is_output(const Graph *g, const Node *n) {
-    for (int i = 0; i < g->params.n; i++)
-        if (g->params.v[i].out && g->params.v[i].node == n->id) return true;
-    return false;
-}
-
 /* ---- reading ---- */
 
 /* Readers read through copies (read_copy, read_index), so only outputs keep them alive: one that
@@ -14,7 +8,7 @@ static bool is_output(const Graph *g, const Node *n) {
 static Fate copy(Fold *f, Node *n) {
     const Node *x = f->g->nodes.v[n->in[0].node];
     bool needed = x->kind == N_INPUT || x->kind == N_CONST || !rb_identity(f->g, n, &n->in[0]);
-    return needed || !is_output(f->g, n) ? FOLD_NOT : fold_out(f, n->in[0]);
+    return needed || !rb_is_output(f->g, n) ? FOLD_NOT : fold_out(f, n->in[0]);
 }
 
 static Fate read_copy(Fold *f, Node *n) {
@@ -113,7 +107,7 @@ static Fate narrow(Fold *f, Node *n) {
     }
     if (kept == n->rank) return FOLD_NOT;
     Node *m = without_axes(f, n, drop, kept);
-    if (!is_output(f->g, n)) m->name = n->name;
+    if (!rb_is_output(f->g, n)) m->name = n->name;
     Operand at, inner = fold_new(f, m), by;
     graph_map(f->g, &at, m->id);
     for (int d = 0, k = 0; d < n->rank; d++)
@@ -189,7 +183,8 @@ static Fate compare(Fold *f, Node *n) {
     return is || not ? fold_out_num(f, DT_bool, 0, is) : FOLD_NOT;
 }
 
-/* ---- domains of reductions ---- */
+/* ---- domains of reductions
+ * ----------------------------------------------------------------------- */
 
 static Fate reduce_empty(Fold *f, Node *n) {
     bool where = true;
@@ -225,20 +220,24 @@ static Fate count(Fold *f, Node *n) {
     return fold_out(f, fold_new(f, x));
 }
 
-#define EVERY(kind, fn, law) {law, kind, FOLD_ANY, fn},
-#define EACH(fn, law)        {law, N_OP, FOLD_ANY, fn}, {law, N_REDUCE, FOLD_ANY, fn},
+#define RULE(kind, op, fn, law) {law, kind, op, fn}
 
 const FoldRule fold_index_rules[] = {
-    {"an output that is a copy of a node is that node", N_OP, OP_copy, copy},
-    EACH(read_copy, "copies are read through")
-        EACH(read_index, "a gather by an index expression is none; through copies")
-            EACH(read_inside, "a read that is always inside needs no check")
-                EVERY(N_REDUCE, reduce_empty, "an empty reduction is its identity")
-                    EVERY(N_REDUCE, where_true, "where true"){"sum[k] 1 is the extent of k",
-                                                              N_REDUCE, RED_sum, count},
-    EVERY(N_INDEX, index_constant, "an index without indices is a constant")
-        EVERY(N_OP, index_merge, "i64 arithmetic on indices is one index")
-            EVERY(N_OP, compare, "comparisons of indices that always come out the same")
-                EACH(narrow, "an axis that the value does not use is no axis of it")
-                    EVERY(N_INDEX, narrow, "the same for indices"){0},
+    RULE(N_OP, OP_copy, copy, "an output that is a copy of a node is that node"),
+    RULE(N_OP, FOLD_ANY, read_copy, "copies are read through"),
+    RULE(N_REDUCE, FOLD_ANY, read_copy, "the same for reductions"),
+    RULE(N_OP, FOLD_ANY, read_index, "a gather by an index expression is none; through copies"),
+    RULE(N_REDUCE, FOLD_ANY, read_index, "the same for reductions"),
+    RULE(N_OP, FOLD_ANY, read_inside, "a read that is always inside needs no check"),
+    RULE(N_REDUCE, FOLD_ANY, read_inside, "the same for reductions"),
+    RULE(N_REDUCE, FOLD_ANY, reduce_empty, "an empty reduction is its identity"),
+    RULE(N_REDUCE, FOLD_ANY, where_true, "where true"),
+    RULE(N_REDUCE, RED_sum, count, "sum[k] 1 is the extent of k"),
+    RULE(N_INDEX, FOLD_ANY, index_constant, "an index without indices is a constant"),
+    RULE(N_OP, FOLD_ANY, index_merge, "i64 arithmetic on indices is one index"),
+    RULE(N_OP, FOLD_ANY, compare, "comparisons of indices that always come out the same"),
+    RULE(N_OP, FOLD_ANY, narrow, "an axis that the value does not use is no axis of it"),
+    RULE(N_REDUCE, FOLD_ANY, narrow, "the same for reductions"),
+    RULE(N_INDEX, FOLD_ANY, narrow, "the same for indices"),
+    {0},
 };

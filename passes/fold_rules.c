@@ -104,6 +104,7 @@ static Fate mul_one(Fold *f, Node *n) {
 static Fate mul_minus_one(Fold *f, Node *n) {
     for (int i = 0; i < 2; i++) {
         Operand x = n->in[1 - i];
+        if (!fold_plain(f, &x)) continue; /* outside, a product is 0 and a negation -0 */
         if (real_is(f, &n->in[i], -1) && dtype_value(node_of(f, &x)->type) == n->type)
             return fold_to(n, OP_neg, 1, x, x);
     }
@@ -269,41 +270,67 @@ static Fate within_within(Fold *f, Node *n) {
     return fold_to(n, OP_within, 2, both(f, n, n->rank, n->in[0], c), x);
 }
 
-/* op(within(c, x)) = within(c, op(x)) for the ops that pass "0 outside" on, so that it arrives at
- * the sum that skips by it. */
-static Fate within_outward(Fold *f, Node *n) {
-    Operand c, x;
-    int traits = op_traits(n->op), i = 0;
-    if (n->op == OP_copy || !(traits & OPT_Z)) return FOLD_NOT;
-    if (!read_within(f, &n->in[0], &c, &x)) {
-        if (!(traits & OPT_Y) || !read_within(f, &n->in[1], &c, &x)) return FOLD_NOT;
-        i = 1;
-    }
-    Node *m = rb_op(f->g, n->op, n->type, n, n->rank);
-    for (int k = 0; k < n->nin; k++) m->in[k] = n->in[k];
-    m->in[i] = x;
-    Operand inner = fold_new(f, m);
-    n->in = ARENA_ARRAY(f->g->arena, Operand, 2);
-    return fold_to(n, OP_within, 2, c, inner);
+/* What a sum reads, without the conditions that its terms are skipped by. */
+typedef struct Strip {
+    Fold *f;
+    const Node *sum;
+    Operand where; /* of what was found, over the sum's axes */
+    bool found;
+    int steps;
+} Strip;
+
+static bool strip(Strip *s, const Operand *at, const Operand *here, Operand *out);
+
+static void strip_condition(Strip *s, Operand c) {
+    s->where = s->found ? both(s->f, s->sum, s->sum->naxes, s->where, c) : c;
+    s->found = true;
 }
 
-/* The terms that a sum skips are its domain: sum within(c, x) = sum[where c] x. */
+/* n, with its operands stripped where a 0 outside passes through n; read as `here` reads it. */
+static bool strip_op(Strip *s, const Operand *at, const Operand *here, Operand *out) {
+    Graph *g = s->f->g;
+    Node *n = g->nodes.v[at->node], *m = rb_op(g, n->op, n->type, n, n->rank);
+    int traits = op_traits(n->op), pass = traits & OPT_Y ? 2 : traits & OPT_Z ? 1 : 0;
+    bool changed = false;
+    for (int i = 0; i < n->nin; i++) {
+        Operand o;
+        m->in[i] = n->in[i];
+        if (i < pass && rb_compose(g, at, &n->in[i], &o))
+            changed |= strip(s, &o, &n->in[i], &m->in[i]);
+    }
+    if (!changed) return false;
+    if (!rb_is_output(g, n)) m->name = n->name;
+    Operand inner = fold_new(s->f, m);
+    return rb_compose(g, here, &inner, out);
+}
+
+/* `at`: the read over the sum's axes; `here`: the same read over the axes of whoever asks, over
+ * which *out is, too. */
+static bool strip(Strip *s, const Operand *at, const Operand *here, Operand *out) {
+    if (here->checked || !rb_outside(s->f->r, at->node) || s->steps++ > 64) return false;
+    if (s->f->g->nodes.v[at->node]->op != OP_within) return strip_op(s, at, here, out);
+    Operand c, x, y;
+    if (!read_within(s->f, at, &c, &x) || !read_within(s->f, here, &y, out)) return false;
+    strip_condition(s, c);
+    y = *out;
+    strip(s, &x, &y, out);
+    return true;
+}
+
+/* sum within(c, x) = sum[where c] x, also where the sum reads within(c, x) through products, casts
+ * and the like: the terms that a sum skips are outside its domain, and inside c is true. */
 static Fate sum_within(Fold *f, Node *n) {
     int terms = n->nin - n->where;
-    for (int i = 0; i < terms; i++) {
-        Operand c, x;
-        if (!read_within(f, &n->in[i], &c, &x)) continue;
-        Node *within = f->g->nodes.v[n->in[i].node], *inner = f->g->nodes.v[x.node];
-        if (inner->kind == N_OP && !inner->name) inner->name = within->name; /* p, where it is */
-        Operand *in = ARENA_ARRAY(f->g->arena, Operand, terms + 1);
-        for (int k = 0; k < terms; k++) in[k] = k == i ? x : n->in[k];
-        in[terms] = n->where ? both(f, n, n->naxes, n->in[terms], c) : c;
-        n->in = in;
-        n->nin = terms + 1;
-        n->where = true;
-        return FOLD_EDIT;
-    }
-    return FOLD_NOT;
+    Strip s = {.f = f, .sum = n};
+    Operand *in = ARENA_ARRAY(f->g->arena, Operand, terms + 1);
+    for (int i = 0; i < terms; i++)
+        if (!strip(&s, &n->in[i], &n->in[i], &in[i])) in[i] = n->in[i];
+    if (!s.found) return FOLD_NOT;
+    in[terms] = n->where ? both(f, n, n->naxes, n->in[terms], s.where) : s.where;
+    n->in = in;
+    n->nin = terms + 1;
+    n->where = true;
+    return FOLD_EDIT;
 }
 
 /* ---- casts ---- */
@@ -351,69 +378,50 @@ static Fate read_narrow(Fold *f, Node *n) {
     return FOLD_NOT;
 }
 
-#define RULE(op, fn, law)    {law, N_OP, OP_##op, fn},
-#define REDUCE(op, fn, law)  {law, N_REDUCE, RED_##op, fn},
-#define EVERY(kind, fn, law) {law, kind, FOLD_ANY, fn},
+#define RULE(op, fn, law)    {law, N_OP, OP_##op, fn}
+#define REDUCE(op, fn, law)  {law, N_REDUCE, RED_##op, fn}
+#define EVERY(kind, fn, law) {law, kind, FOLD_ANY, fn}
 
 const FoldRule fold_rules[] = {
-    EVERY(N_OP, constants, "op of constants is a constant") EVERY(
-        N_OP, read_narrow, "op(f32(x)) = op(x), x of a type that is f32 in arithmetic")
-        EVERY(N_REDUCE, read_narrow, "the same for reductions") EVERY(
-            N_OP, within_outward, "op(within(c, x)) = within(c, op(x)), op of trait Z")
-            REDUCE(sum, sum_within, "sum within(c, x) = sum[where c] x") REDUCE(
-                contract, sum_within,
-                "the same, c of any factor") RULE(add, add_zero, "x + -0 = x; integers: x + 0 = x")
-                RULE(add, add_neg, "x + -y = x - y") RULE(sub, sub_zero, "x - 0 = x") RULE(
-                    sub, sub_neg, "x - -y = x + y") RULE(sub, sub_self, "integers: x - x = 0")
-                    RULE(neg, neg_neg, "--x = x") RULE(mul, mul_one, "x * 1 = x") RULE(
-                        mul, mul_minus_one,
-                        "x * -1 = -x") RULE(mul, mul_neg_neg,
-                                            "-x * -y = x * y") RULE(mul, mul_int_zero,
-                                                                    "integers: x * 0 = 0")
-                        RULE(div, div_one, "x / 1 = x") RULE(
-                            div,
-                            mul_neg_neg,
-                            "-x / -y = x / y") RULE(div, div_power_of_two, "x / 2^n = x * 2^-n")
-                            RULE(idiv, idiv_one, "floor(x / 1) = x") RULE(
-                                imod,
-                                imod_one, "x mod 1 = 0") RULE(pow, pow_simple,
-                                                              "x^0 = 1, x^1 = x, x^2 = x * x, x^-1 "
-                                                              "= 1 / x")
-                                RULE(abs, abs_abs, "||x|| = |x|, |-x| = |x|") RULE(
-                                    floor, round_whole,
-                                    "floor, ceil and round keep whole numbers") RULE(ceil,
-                                                                                     round_whole,
-                                                                                     "the same")
-                                    RULE(round, round_whole, "the same") RULE(
-                                        min,
-                                        extreme_same,
-                                        "min(x, x) = x") RULE(max, extreme_same, "max(x, x) = x")
-                                        RULE(min, extreme_infinity, "min(x, inf) = x") RULE(
-                                            max,
-                                            extreme_infinity, "max(x, -inf) = x")
-                                            RULE(and, and_or,
-                                                 "true and x = x, false and x = false, x and x = x")
-                                                RULE(or, and_or,
-                                                     "false or x = x, true or x = true, x or x = x")
-                                                    RULE(not, not_not, "not not x = x") RULE(
-                                                        not, not_compare,
-                                                        "integers: not a < b = a >= b; any: not a "
-                                                        "== b = a != b")
-                                                        RULE(select, select_constant,
-                                                             "select(true, a, b) "
-                                                             "= a") RULE(select, select_same,
-                                                                         "select(c, a, a) = a")
-                                                            RULE(
-                                                                select, select_not,
-                                                                "select(not c, a, b) = select(c, "
-                                                                "b, a)") RULE(within, within_true,
-                                                                              "within(true, x) = x")
-                                                                RULE(within, within_within,
-                                                                     "within(c, within(d, x)) = "
-                                                                     "within(c and d, x)")
-                                                                    RULE(cast, cast_same,
-                                                                         "T(x: T) = x")
-                                                                        RULE(cast, cast_exact,
-                                                                             "T(U(x: S)) = T(x), "
-                                                                             "every S is a U"){0},
+    EVERY(N_OP, constants, "op of constants is a constant"),
+    EVERY(N_OP, read_narrow, "op(f32(x)) = op(x), x of a type that is f32 in arithmetic"),
+    EVERY(N_REDUCE, read_narrow, "the same for reductions"),
+    REDUCE(sum, sum_within, "sum within(c, x) = sum[where c] x"),
+    REDUCE(contract, sum_within, "the same, c of any factor"),
+    RULE(add, add_zero, "x + -0 = x; integers: x + 0 = x"),
+    RULE(add, add_neg, "x + -y = x - y"),
+    RULE(sub, sub_zero, "x - 0 = x"),
+    RULE(sub, sub_neg, "x - -y = x + y"),
+    RULE(sub, sub_self, "integers: x - x = 0"),
+    RULE(neg, neg_neg, "--x = x"),
+    RULE(mul, mul_one, "x * 1 = x"),
+    RULE(mul, mul_minus_one, "x * -1 = -x"),
+    RULE(mul, mul_neg_neg, "-x * -y = x * y"),
+    RULE(mul, mul_int_zero, "integers: x * 0 = 0"),
+    RULE(div, div_one, "x / 1 = x"),
+    RULE(div, mul_neg_neg, "-x / -y = x / y"),
+    RULE(div, div_power_of_two, "x / 2^n = x * 2^-n"),
+    RULE(idiv, idiv_one, "floor(x / 1) = x"),
+    RULE(imod, imod_one, "x mod 1 = 0"),
+    RULE(pow, pow_simple, "x^0 = 1, x^1 = x, x^2 = x * x, x^-1 = 1 / x"),
+    RULE(abs, abs_abs, "||x|| = |x|, |-x| = |x|"),
+    RULE(floor, round_whole, "floor, ceil and round keep whole numbers"),
+    RULE(ceil, round_whole, "the same"),
+    RULE(round, round_whole, "the same"),
+    RULE(min, extreme_same, "min(x, x) = x"),
+    RULE(max, extreme_same, "max(x, x) = x"),
+    RULE(min, extreme_infinity, "min(x, inf) = x"),
+    RULE(max, extreme_infinity, "max(x, -inf) = x"),
+    RULE(and, and_or, "true and x = x, false and x = false, x and x = x"),
+    RULE(or, and_or, "false or x = x, true or x = true, x or x = x"),
+    RULE(not, not_not, "not not x = x"),
+    RULE(not, not_compare, "integers: not a < b = a >= b; any: not a == b = a != b"),
+    RULE(select, select_constant, "select(true, a, b) = a"),
+    RULE(select, select_same, "select(c, a, a) = a"),
+    RULE(select, select_not, "select(not c, a, b) = select(c, b, a)"),
+    RULE(within, within_true, "within(true, x) = x"),
+    RULE(within, within_within, "within(c, within(d, x)) = within(c and d, x)"),
+    RULE(cast, cast_same, "T(x: T) = x"),
+    RULE(cast, cast_exact, "T(U(x: S)) = T(x), every S is a U"),
+    {0},
 };

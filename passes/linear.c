@@ -298,10 +298,10 @@ static void keep(const PassCtx *cx, Split *s, Node *n, Operand *stays, int count
     if (count > 1) contract_arrange(cx, g, n);
 }
 
-static Operand apply(Graph *g, const Node *n, const Leaving *out, bool guard, Operand y) {
+static Operand apply(Graph *g, const Node *n, const Leaving *out, Operand y) {
     for (int i = 0; i < out->nmul + out->ndiv; i++) {
         Operand f = i < out->nmul ? out->mul[i] : out->div[i - out->nmul];
-        if (guard) rb_check_reads(g, n, n->rank, &f);
+        rb_check_reads(g, n, n->rank, &f);
         y = op2(g, i < out->nmul ? OP_mul : OP_div, n->type, n, y, f);
     }
     if (!out->negative) return y;
@@ -328,7 +328,7 @@ static bool visit(Rebuild *r, Node *n, void *ctx) {
     Operand cond, y;
     bool guard = !finite && nonempty(g, n, &cond);
     keep(r->cx, &s, n, stays, count);
-    y = apply(g, n, &s.out, !finite, rb_read(g, n));
+    y = apply(g, n, &s.out, rb_read(g, n));
     if (guard) {
         Node *m = rb_op(g, OP_select, n->type, n, n->rank);
         m->in[0] = cond;

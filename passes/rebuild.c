@@ -88,6 +88,12 @@ bool rb_is_op(const Graph *g, const Operand *o, Op op) {
     return n->kind == N_OP && n->op == op;
 }
 
+bool rb_is_output(const Graph *g, const Node *n) {
+    for (int i = 0; i < g->params.n; i++)
+        if (g->params.v[i].out && g->params.v[i].node == n->id) return true;
+    return false;
+}
+
 /* ---- values that are 0 outside their domain ---- */
 
 enum { UNKNOWN, INSIDE, OUTSIDE };

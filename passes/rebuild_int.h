@@ -30,8 +30,7 @@ bool rebuild(PassCtx *cx, Graph *g, RebuildFn *visit, void *ctx);
 /* Readers of n read `by` (over n's value axes) from now on. Types must be equal. */
 void rb_replace(Rebuild *r, Node *n, Operand by);
 
-/* ---- operands ---------------------------------------------------------------------------------
- */
+/* ---- operands ---- */
 
 /* A new pointwise node over the first `rank` axes of `like`, operands for the caller to fill. */
 Node *rb_op(Graph *g, Op op, DType type, const Node *like, int rank);
@@ -48,14 +47,14 @@ bool rb_same(const Graph *g, const Operand *a, const Operand *b);
 bool rb_identity(const Graph *g, const Node *reader, const Operand *o); /* every axis in place */
 bool rb_uses(const Graph *g, const Operand *o, int axis); /* in the map or a gather there */
 bool rb_is_op(const Graph *g, const Operand *o, Op op);
+bool rb_is_output(const Graph *g, const Node *n);
 
 /* Is this value possibly "0 outside its domain" (LANGUAGE.md rule 4), so that the terms of a sum
  * with it as a factor are skipped? A law that exposes such a value, or hides it, changes what a
  * NaN in the other factor does. */
 bool rb_outside(Rebuild *r, int node);
 
-/* ---- proofs -----------------------------------------------------------------------------------
- */
+/* ---- proofs ---- */
 
 /* x >= 0 wherever node `at` has an element, over its first nax axes. */
 bool rb_nonneg(Graph *g, const Ix *x, const Node *at, int nax);

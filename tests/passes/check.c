@@ -51,17 +51,19 @@ static bool draw(const Graph *g, int round, uint64_t seed, Inputs *in) {
     return true;
 }
 
-static bool same_real(double a, double b, bool algebra) {
+static bool same_real(double a, double b, bool algebra, double near) {
     if (isnan(a) && isnan(b)) return true;
     if (algebra && !isfinite(a) && !isfinite(b)) return true;
     if (isnan(a) || isnan(b) || isinf(a) || isinf(b)) return a == b;
     if (a == 0 && b == 0 && !algebra) return signbit(a) == signbit(b);
-    return fabs(a - b) <= 2e-6 * fmax(fmax(fabs(a), fabs(b)), algebra ? 1 : 1e-3);
+    return fabs(a - b) <= near * fmax(fmax(fabs(a), fabs(b)), 1);
 }
 
-static bool same_value(DType type, EvalVal a, EvalVal b, bool algebra) {
+static bool same_value(DType type, EvalVal a, EvalVal b, const Check1 *c) {
     if (a.unsure || b.unsure) return true;
-    return dtype_class(type) == DC_REAL ? same_real(a.r, b.r, algebra) : a.i == b.i;
+    return dtype_class(type) == DC_REAL
+               ? same_real(a.r, b.r, c->algebra, c->near > 0 ? c->near : 2e-6)
+               : a.i == b.i;
 }
 
 static void explain(const Graph *g, const Param *p, const Inputs *in, const int64_t *at, EvalVal a,
@@ -88,7 +90,7 @@ static bool compare(const Graph *b, const Graph *a, const Inputs *in, Check1 *c,
         for (int d = 0; d < p->rank; d++) count *= in->t[i].extent[d];
         for (int64_t k = 0; k < count && k < ELEMENTS && ok; k++) {
             EvalVal vb = eval_at(eb, p->node, at), va = eval_at(ea, a->params.v[i].node, at);
-            ok = same_value(p->type, vb, va, c->algebra);
+            ok = same_value(p->type, vb, va, c);
             if (!ok) explain(b, p, in, at, vb, va, why);
             c->elements++;
             for (int d = p->rank - 1; d >= 0 && ++at[d] == in->t[i].extent[d]; d--) at[d] = 0;

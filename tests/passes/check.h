@@ -6,6 +6,7 @@
 
 typedef struct Check1 {
     bool algebra; /* rule 5's algebra was applied: rounding may differ, and inf from NaN */
+    double near;  /* two reals this near, times what is larger of them and 1, are equal; 0: 2e-6 */
     int rounds;   /* draws of sizes and inputs */
     uint64_t seed;
     int64_t elements; /* out: compared */
