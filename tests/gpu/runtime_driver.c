@@ -249,6 +249,13 @@ static void find_capture(void) {
     *(void **)&graph_launch = dlsym(lib, "cuGraphLaunch");
     *(void **)&exec_destroy = dlsym(lib, "cuGraphExecDestroy");
     *(void **)&graph_destroy = dlsym(lib, "cuGraphDestroy");
+    // libfk leaves no context current behind, and these calls need one
+    int (*retain)(void **, int), (*set)(void *);
+    void *context;
+    *(void **)&retain = dlsym(lib, "cuDevicePrimaryCtxRetain");
+    *(void **)&set = dlsym(lib, "cuCtxSetCurrent");
+    assert_int_equal(retain(&context, 0), 0);
+    assert_int_equal(set(context), 0);
 }
 
 // Captures one launch; what it returned. *graph is NULL if the capture was broken.
