@@ -10,6 +10,7 @@ rm -rf $out && mkdir -p $out/modules || exit 1
 cp $build/fkrun $out/ || exit 1
 for t in gpu_api gpu_runtime_driver; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
 strip $out/fkrun $out/gpu_api
+cp "$(find /usr/lib -name libcmocka.so.0 | head -n 1)" $out/
 fail=0
 compile() { # FILE NAME OPTIONS...
     local file=$1 name=$2
@@ -17,7 +18,7 @@ compile() { # FILE NAME OPTIONS...
     $build/fkc --no-expect "$@" -o $out/modules/$name.fkm $file 2> $out/modules/$name.log ||
         { echo "does not compile: $file"; cat $out/modules/$name.log; fail=1; }
 }
-for f in tests/programs/*.fk tests/cases/*.fk examples/*.fk; do
+for f in tests/programs/*.fk tests/cases/*.fk tests/bench/*.fk examples/*.fk; do
     head -n 1 "$f" | grep -q '^# refused' && continue
     compile "$f" "$(basename "$f" .fk)"
 done
