@@ -22,7 +22,7 @@ static void put_tensor(Str *out, const TTensor *x, const IxNames *names) {
 }
 
 static void put_param(Str *out, const TProg *t, const KParam *p, int at, const IxNames *names) {
-    str_printf(out, "//   %d  ", at);
+    str_printf(out, "//   %-3d ", at);
     switch (p->kind) {
     case KP_TENSOR:
         str_add(out, "pointer  ");

@@ -127,8 +127,9 @@ static void grid_axis(Lower *l, int a, Val start) {
         first = LLVMBuildAdd(l->b, start, shift, "");
     }
     bool whole = size == 1 || (ix_is_const(extent_ix, &extent_const) && extent_const % size == 0);
-    Val extent = uniform_ix(l, extent_ix), left = NULL;
+    Val left = NULL;
     if (!whole) {
+        Val extent = uniform_ix(l, extent_ix);
         left = least(l, LLVMBuildSub(l->b, extent, first, ""), i64c(l, size));
         left = LLVMBuildTrunc(l->b, left, l->i32, "");
         Val last = LLVMBuildSub(l->entry, extent, i64c(l, 1), "");

@@ -6,6 +6,7 @@
 #include "ir/dtype.h"
 
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
@@ -14,11 +15,13 @@
 /* ---- threads as coroutines --------------------------------------------------------------------
  */
 
-enum { MAX_BLOCK = 1024, STACK = 256 * 1024 };
+enum { MAX_BLOCK = 1024, STACK = 64 * 1024 };
 
+/* A context starts a thread; from then on jumps switch, which need no system call. */
 typedef struct Fiber {
     ucontext_t cx;
-    bool done;
+    jmp_buf at;
+    bool begun, done;
     int64_t barriers, shuffles; /* met so far */
     uint32_t word;              /* offered to a shuffle */
 } Fiber;
@@ -28,19 +31,28 @@ static struct {
     char *stack;
     int block, now;
     int64_t cta, grid;
-    ucontext_t home;
+    ucontext_t start; /* where a thread that ends would go; none does so by returning */
+    jmp_buf home;
     void (*entry)(const uint64_t *);
     const uint64_t *args;
     bool stuck;
 } gpu;
 
 static void yield(void) {
-    swapcontext(&gpu.f[gpu.now].cx, &gpu.home);
+    if (!_setjmp(gpu.f[gpu.now].at)) _longjmp(gpu.home, 1);
 }
 
 static void fiber_main(void) {
     gpu.entry(gpu.args);
     gpu.f[gpu.now].done = true;
+    _longjmp(gpu.home, 1);
+}
+
+static void resume(Fiber *f) {
+    if (_setjmp(gpu.home)) return;
+    if (f->begun) _longjmp(f->at, 1);
+    f->begun = true;
+    setcontext(&f->cx);
 }
 
 /* Runs all threads of a CTA by turns. When a whole turn changes nothing, they wait for each other
@@ -51,7 +63,7 @@ static bool run_cta(void) {
         getcontext(&gpu.f[t].cx);
         gpu.f[t].cx.uc_stack.ss_sp = gpu.stack + (size_t)t * STACK;
         gpu.f[t].cx.uc_stack.ss_size = STACK;
-        gpu.f[t].cx.uc_link = &gpu.home;
+        gpu.f[t].cx.uc_link = &gpu.start;
         makecontext(&gpu.f[t].cx, fiber_main, 0);
     }
     for (int64_t before = -1;;) {
@@ -60,7 +72,7 @@ static bool run_cta(void) {
         for (int t = 0; t < gpu.block; t++) {
             Fiber *f = &gpu.f[t];
             gpu.now = t;
-            if (!f->done) swapcontext(&gpu.home, &f->cx);
+            if (!f->done) resume(f);
             all &= f->done;
             progress += f->barriers + f->shuffles + f->done;
         }
