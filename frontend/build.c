@@ -16,11 +16,12 @@ static void add_sizes(Build *b) {
         if (!bind) {
             x = ix_size(b->p, graph_size(b->g, s->name.s, s->name.span));
         } else {
+            bool fits = !bind->value.real && bind->value.i >= 0;
             bind->used = true;
-            if (bind->value.real || bind->value.i < 0)
+            if (!fits)
                 diag_error(b->diags, s->name.span, "bind",
                            "--bind gives the size '%s' a value that is no extent", s->name.s);
-            x = ix_const(b->p, bind->value.i);
+            x = ix_const(b->p, fits ? bind->value.i : 1);
         }
         *map_puts(&b->sizes, s->name.s) = (intptr_t)x;
     }

@@ -127,8 +127,7 @@ static void check_expect(Checker *c, const Clauses *list) {
             suggest(&s, metrics[m]);
         }
         if (!known)
-            diag_error(c->diags, k->metric.span, "expect",
-                       "there is no metric '%s'%s", k->metric.s,
+            diag_error(c->diags, k->metric.span, "expect", "there is no metric '%s'%s", k->metric.s,
                        s.best ? suggest_text(c->u->arena, &s)
                               : "; they are kernels, spills, hbm and workspace");
         else if (k->unit.s && (strcmp(k->unit.s, "io") || strcmp(k->metric.s, "hbm")))

@@ -83,9 +83,21 @@ static Op opposite(Op op) {
     }
 }
 
+/* Of a comparison a != b: > 0 if a is never below b, < 0 if never above (t != 0 is t > 0); 0. */
+static int side_of(Walk *w, const Node *n) {
+    const Ix *a = value_of(w, &n->in[0]), *b = value_of(w, &n->in[1]);
+    const Ix **ext = ARENA_ARRAY(w->p->arena, const Ix *, n->rank);
+    for (int i = 0; i < n->rank; i++) ext[i] = n->axes[i].extent;
+    if (!a || !b) return 0;
+    if (infer_nonneg(w->g, ix_sub(w->p, a, b), ext, n->rank, NULL, 0)) return 1;
+    return infer_nonneg(w->g, ix_sub(w->p, b, a), ext, n->rank, NULL, 0) ? -1 : 0;
+}
+
 static void compare(Walk *w, const Node *n, Op op, const Operand *at) {
     Operand oa = compose(w, &n->in[0], at), ob = compose(w, &n->in[1], at);
     const Ix *a = value_of(w, &oa), *b = a ? value_of(w, &ob) : NULL;
+    int side = b && op == OP_ne ? side_of(w, n) : 0;
+    if (side) op = side > 0 ? OP_gt : OP_lt;
     if (!b || op == OP_ne) {
         w->exact = false;
         return;

@@ -5,7 +5,8 @@ missing=0
 for rule in $(cat frontend/*.c | tr '\n' ' ' |
     grep -oE '(diag_error|diag_warn|build_error)\([^"]*"[a-z0-9-]+",' |
     grep -oE '"[a-z0-9-]+"' | tr -d '"' | sort -u); do
-    ls tests/errors/"$rule".fk tests/errors/"$rule".*.fk >/dev/null 2>&1 && continue
+    find tests/errors -maxdepth 1 -name "$rule.fk" -o -maxdepth 1 -name "$rule.*.fk" | grep -q . &&
+        continue
     grep -q "\"$rule\"" tests/frontend/*.c && continue
     echo "no test of the rule '$rule'"
     missing=1
