@@ -11,7 +11,9 @@ Eval *eval_new(const Graph *g, const int64_t *sizes, const EvalTensor *tensors) 
     Eval *e = calloc(1, sizeof *e);
     if (!e) FK_BUG("out of memory");
     e->g = g;
-    e->tensors = tensors;
+    EvalTensor *own_tensors = ARENA_ARRAY(&e->arena, EvalTensor, g->params.n);
+    for (int i = 0; tensors && i < g->params.n; i++) own_tensors[i] = tensors[i];
+    e->tensors = own_tensors;
     e->memo_left = MEMO_TOTAL;
     ix_pool_init(&e->ix, &e->arena);
     pthread_mutex_init(&e->lock, NULL);

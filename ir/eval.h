@@ -44,8 +44,10 @@ void eval_philox(uint32_t ctr[4], uint32_t key0, uint32_t key1); /* Philox4x32-1
 
 typedef struct Eval Eval;
 
-/* tensors: one per parameter, outputs too (data of outputs may be NULL). sizes: one per size.
- * Values of inner nodes that reduce or are read more than once are memoised point by point. */
+/* tensors: one per parameter, outputs too (data of outputs may be NULL; NULL when nothing reads an
+ * input). sizes: one per size; they satisfy the graph's checks. Sizes and tensors are copied, the
+ * graph and the data stay in use until eval_free. Values of inner nodes that reduce or are costly
+ * to repeat are memoised point by point, in caches of bounded size. */
 Eval *eval_new(const Graph *g, const int64_t *sizes, const EvalTensor *tensors);
 void eval_free(Eval *e);
 /* One element of a node's value. Thread-safe. */

@@ -141,6 +141,18 @@ static int op_cost(Op op) {
     }
 }
 
+static void add_weight(Weight *to, Weight o) {
+    to->cost += o.cost;
+    to->size += o.size;
+    if (to->depth <= o.depth) to->depth = o.depth + 1;
+}
+
+static void add_gathers(Weight *to, const Ix *x, const Weight *w) {
+    if (!x->has_value) return;
+    if (x->kind == IX_VALUE) add_weight(to, w[x->num]);
+    for (int i = 0; i < x->n; i++) add_gathers(to, x->arg[i], w);
+}
+
 static void find_functions(Eval *e) {
     const Graph *g = e->g;
     Arena scratch = {0};
@@ -153,10 +165,10 @@ static void find_functions(Eval *e) {
         if (n->kind == N_OP) {
             w[k].cost = op_cost(n->op);
             for (int i = 0; i < n->nin; i++) {
-                Weight o = w[n->in[i].node];
-                w[k].cost += o.cost;
-                w[k].size += o.size;
-                if (w[k].depth <= o.depth) w[k].depth = o.depth + 1;
+                const Operand *o = &n->in[i];
+                add_weight(&w[k], w[o->node]);
+                for (int d = 0; d < g->nodes.v[o->node]->rank; d++)
+                    add_gathers(&w[k], o->map[d], w);
             }
             e->memo[k] = uses[k] > 1 && w[k].cost > COST_REPEAT;
             e->own[k] = e->memo[k] || w[k].size > SIZE_MAX_INLINE || w[k].depth > DEPTH_MAX_INLINE;

@@ -390,7 +390,7 @@ static void guards_integers_and_min_frames(void **st) {
         prod *= (uint32_t)(int32_t)a[n];
         p[n] = (int32_t)prod;
         sum += exp(-a[n]);
-        y[n] = -log(sum) + (a[n] >= 0 && a[n] < N ? x[(int)a[n]] : 0);
+        y[n] = -log(sum) + (a[n] >= 0 && a[n] < (double)N ? x[(int)a[n]] : 0);
     }
     for (int split = 1; split <= 5; split++) {
         hand_run(&h, split);
