@@ -230,6 +230,39 @@ static void schedule_faults(void **st) {
     refuse_schedule(every_field, "place smem", "place moon", "expected reg, smem or global");
 }
 
+/* Damaged texts are read or refused, never worse; what is read prints and reads back. */
+static void damaged(const char *text, size_t n) {
+    Ctx c = {.d = {.arena = &c.a}};
+    TProg *t = tile_parse(&c.a, source_new(&c.a, "t", text, n), &c.d);
+    assert_true((t == NULL) == (c.d.errors > 0));
+    if (t) {
+        Str once = {0}, twice = {0}, why = {0};
+        bool fine = tile_verify(t, &why);
+        assert_true(fine == (why.n == 0));
+        tile_print(&once, t);
+        TProg *again = parse(&c, str_get(&once));
+        if (!again) fail_msg("%s\n%s", c.d.list.v[0].text, str_get(&once));
+        tile_print(&twice, again);
+        assert_string_equal(str_get(&once), str_get(&twice));
+        str_free(&once);
+        str_free(&twice);
+        str_free(&why);
+    }
+    close(&c);
+}
+
+static void damaged_texts_are_harmless(void **st) {
+    (void)st;
+    static const char bytes[] = "%0 }x\"-?(";
+    char text[sizeof full];
+    for (size_t i = 0; i + 1 < sizeof full; i++) {
+        memcpy(text, full, sizeof full);
+        damaged(text, i);
+        text[i] = bytes[i % (sizeof bytes - 1)];
+        damaged(text, sizeof full - 1);
+    }
+}
+
 static void count(void *ctx, TInst *i, int depth) {
     int *n = ctx;
     n[0]++;
@@ -262,9 +295,9 @@ static void building_and_walking(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tile_text_reads_back),     cmocka_unit_test(tile_faults),
-        cmocka_unit_test(schedule_text_reads_back), cmocka_unit_test(schedule_faults),
-        cmocka_unit_test(building_and_walking),
+        cmocka_unit_test(tile_text_reads_back),       cmocka_unit_test(tile_faults),
+        cmocka_unit_test(schedule_text_reads_back),   cmocka_unit_test(schedule_faults),
+        cmocka_unit_test(damaged_texts_are_harmless), cmocka_unit_test(building_and_walking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
