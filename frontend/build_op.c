@@ -5,6 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+/* How many parts an index expression may have, written out: as a value, beyond which it is computed
+ * by nodes; as an index, beyond which it is refused. */
+enum { VALUE_PARTS = 64, INDEX_PARTS = 2000 };
+
 /* ---- types
  * ---------------------------------------------------------------------------------------- */
 
@@ -87,7 +91,7 @@ static const Op node_op[] = {
     [AST_GE] = OP_ge,   [AST_ADD] = OP_add,  [AST_SUB] = OP_sub, [AST_MUL] = OP_mul,
     [AST_DIV] = OP_div, [AST_MOD] = OP_imod, [AST_NEG] = OP_neg};
 
-static const Ix *ix_arith(IxPool *p, AstOp op, const Ix *x, const Ix *y) {
+static const Ix *ix_op(IxPool *p, AstOp op, const Ix *x, const Ix *y) {
     switch (op) {
     case AST_ADD: return ix_add(p, x, y);
     case AST_SUB: return ix_sub(p, x, y);
@@ -96,6 +100,31 @@ static const Ix *ix_arith(IxPool *p, AstOp op, const Ix *x, const Ix *y) {
     case AST_MOD: return ix_mod(p, x, y);
     default: return ix_neg(p, x);
     }
+}
+
+/* Index expressions share their parts but are walked as trees; `left` is what may be visited. */
+static bool fits(const Ix *x, int *left) {
+    if (--*left < 0) return false;
+    for (int i = 0; i < x->n; i++)
+        if (!fits(x->arg[i], left)) return false;
+    return true;
+}
+
+/* As an index expression; NULL if it is too large for one and may be computed by nodes instead. */
+static const Val *ix_arith(Build *b, const Env *env, AstOp op, const Val *x, const Val *y,
+                           Span sp) {
+    const Ix *p = val_index(b, x), *q = y ? val_index(b, y) : NULL;
+    if (!p || (y && !q)) return val_bad(b, sp);
+    const Ix *r = ix_op(b->p, op, p, q);
+    int64_t i;
+    int left = env->index ? INDEX_PARTS : VALUE_PARTS;
+    bool known = x->kind == VAL_INT && (!y || y->kind == VAL_INT);
+    if (known && ix_is_const(r, &i)) return val_int(b, i, sp);
+    if (fits(r, &left)) return val_ix(b, r, sp);
+    if (!env->index) return NULL;
+    build_error(b, sp, "index-size", "this index has more than %d parts once it is written out",
+                INDEX_PARTS);
+    return val_bad(b, sp);
 }
 
 /* Rule 7: the divisor of integers is made of constants and sizes, and positive. */
@@ -116,15 +145,9 @@ static const Val *int_arith(Build *b, const Env *env, AstOp op, const Val *x, co
     bool divides = op == AST_DIV || op == AST_MOD;
     if (divides && !divisor_ok(b, env, y)) return val_bad(b, sp);
     bool quotient = op != AST_MOD && (op == AST_DIV || x->quotient || (y && y->quotient));
-    bool small = x->kind == VAL_INT && (!y || y->kind == VAL_INT);
-    bool symbols = x->kind != VAL_NODE && (!y || y->kind != VAL_NODE);
-    if (symbols || env->index) {
-        const Ix *p = val_index(b, x), *q = y ? val_index(b, y) : NULL;
-        if (!p || (y && !q)) return val_bad(b, sp);
-        const Ix *r = ix_arith(b->p, op, p, q);
-        int64_t i;
-        if (small && ix_is_const(r, &i)) return val_with(b, val_int(b, i, sp), quotient, sp);
-        return val_with(b, val_ix(b, r, sp), quotient, sp);
+    if ((x->kind != VAL_NODE && (!y || y->kind != VAL_NODE)) || env->index) {
+        const Val *v = ix_arith(b, env, op, x, y, sp);
+        if (v) return val_with(b, v, quotient, sp);
     }
     const Val *in[] = {x, y};
     Op node = op == AST_DIV ? OP_idiv : node_op[op];
