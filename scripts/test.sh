@@ -24,17 +24,17 @@ stage() { # NAME COMMAND...: runs it, remembers how it ended and how long it too
 build() { # PRESET [cmake arguments]
     cmake --preset "$1" "${@:2}" >build-log.txt 2>&1 || { cat build-log.txt; rm -f build-log.txt; return 1; }
     rm -f build-log.txt
-    cmake --build --preset "$1" --parallel "$jobs" -- --quiet
+    cmake --build --preset "$1" --parallel "$jobs" -- --quiet -k 0
 }
 
-tests() { # DIRECTORY [ctest arguments]: prints the closing lines; failures in full
-    local log
+tests() { # DIRECTORY [ctest arguments]: prints the closing lines, and what failed in full
+    local log status skip
     log=$(mktemp)
-    ctest --test-dir "$1" --parallel "$jobs" --timeout 300 "${@:2}" >"$log" 2>&1
-    local status=$?
-    if [ $status -ne 0 ]; then cat "$log"; else sed -n '/tests passed/,$p' "$log"; fi
-    while read -r name; do skipped+=("$name ($1)"); done < <(
-        sed -nE 's/^ *[0-9]+ - ([^ ]+) \(Skipped\).*/\1/p' "$log")
+    ctest --test-dir "$1" --parallel "$jobs" --timeout 600 "${@:2}" >"$log" 2>&1
+    status=$?
+    sed -E '/^ *Start +[0-9]+: /d; / Passed +[0-9.]+ sec$/d; /^Internal ctest/d' "$log"
+    while read -r skip; do skipped+=("$skip ($1)"); done < <(
+        sed -nE 's/^[[:space:]]+[0-9]+ - ([^ ]+) \(Skipped\).*/\1/p' "$log")
     rm -f "$log"
     return $status
 }
