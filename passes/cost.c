@@ -25,7 +25,7 @@ static double value(const Env *e, const Ix *x) {
     double a, b;
     switch (x->kind) {
     case IX_CONST: return (double)x->num;
-    case IX_SIZE: return e->cx->hint ? (double)e->cx->hint[x->num] : DEFAULT_SIZE;
+    case IX_SIZE: return e->cx->hint ? (double)e->cx->hint[x->num] : (double)DEFAULT_SIZE;
     case IX_AXIS: return middle(e, (int)x->num);
     case IX_VALUE: return e->unknown;
     case IX_ADD:
