@@ -6,9 +6,9 @@
 
 typedef struct BackendOptions {
     const Target *target;
-    int ptx_version;      /* 0: the lowest that the instructions need */
-    bool strict;          /* no contraction of a * b + c, no approximations */
-    const char *source;   /* path shown in the comments of the PTX; may be NULL */
+    int ptx_version;    /* 0: the lowest that the instructions need */
+    bool strict;        /* no contraction of a * b + c, no approximations */
+    const char *source; /* path shown in the comments of the PTX; may be NULL */
 } BackendOptions;
 
 /* Lowers one kernel to PTX; k->ptx, params, grid, block and smem are filled, cubins stay empty.
@@ -23,8 +23,8 @@ const char *ptxas_find(Arena *a, const char *path);
 
 typedef enum PtxasStatus { PTXAS_OK, PTXAS_ABSENT, PTXAS_REFUSED, PTXAS_CRASHED } PtxasStatus;
 
-/* Assembles k->ptx for `arch` and appends to k->cubins, with k->stats from its -v output. On failure
- * *message says what it printed and what to do. */
+/* Assembles k->ptx for `arch` and appends to k->cubins, with k->stats from its -v output. On
+ * failure *message says what it printed and what to do. */
 PtxasStatus ptxas_run(Arena *a, const char *ptxas, Kernel *k, const char *arch,
                       const char **message);
 

@@ -20,16 +20,16 @@ typedef enum Reduce {
 
 enum OpTrait { OPT_C = 1, OPT_A = 2, OPT_Z = 4, OPT_Y = 8 };
 typedef enum OpRule { /* the `type` column */
-    RULE_arith,
-    RULE_real,
-    RULE_int,
-    RULE_cmp,
-    RULE_logic,
-    RULE_select,
-    RULE_within,
-    RULE_same,
-    RULE_cast,
-    RULE_rand
+                      RULE_arith,
+                      RULE_real,
+                      RULE_int,
+                      RULE_cmp,
+                      RULE_logic,
+                      RULE_select,
+                      RULE_within,
+                      RULE_same,
+                      RULE_cast,
+                      RULE_rand
 } OpRule;
 typedef enum OpSep { SEP_none, SEP_add, SEP_linear, SEP_hom } OpSep;
 

@@ -135,9 +135,9 @@ void tile_print(Str *out, const TProg *t);
 TProg *tile_parse(Arena *a, const Source *src, Diags *d);
 bool tile_verify(const TProg *t, Str *why);
 
-/* Per value, the axes along which it differs (bit a; an axis beyond 63 sets every bit): those of its
- * index expressions and operands; of a carry, those of what is stepped and outside its loop. What
- * only decides whether something is done (guards, bounds of loops) counts too. */
+/* Per value, the axes along which it differs (bit a; an axis beyond 63 sets every bit): those of
+ * its index expressions and operands; of a carry, those of what is stepped and outside its loop.
+ * What only decides whether something is done (guards, bounds of loops) counts too. */
 uint64_t *tile_deps(Arena *a, const TProg *t);
 uint64_t tile_ix_deps(const uint64_t *deps, const Ix *x); /* of an index expression */
 

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 run 0 "help" "$fkrun" --help
 for o in fn size device reference fkc seed in out print offset pad transpose scalars check \
-    check-seconds repeat bench help version; do
+    check-seconds repeat bench zero help version; do
     has "$out" "--$o"
 done
 run 0 "version" "$fkrun" --version

@@ -25,7 +25,7 @@ has "$out" "// linear_gelu.0 of model.fk"
 has "$out" "// grid    min("
 has "$out" "// block   "
 has "$out" "// shared  "
-has "$out" "//   0  pointer  x: bf16[M, K]"
+has "$out" "pointer  x: bf16[M, K]"
 has "$out" ".visible .entry"
 run 0 "two texts" "$fkc" --ptxas=none --emit=graph,ptx model.fk
 has "$out" "# ==== graph"
