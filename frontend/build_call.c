@@ -164,11 +164,20 @@ static const Val *domain_of_call(Build *b, const Env *outer, const Expr *x) {
     return op_and(b, call_cond(b, outer, x), own, x->span);
 }
 
+/* A value that depends on an axis is 0 outside the domain; but an axis that it was reduced over
+ * does not come back in with the condition. */
+static bool is_masked(Build *b, const Call *c, const Val *v, const Axes *axes) {
+    for (int i = 0; i < axes->own.n; i++)
+        if (val_uses(b, c->cond, &axes->own.v[i], 1) && !val_uses(b, v, &axes->own.v[i], 1))
+            return false;
+    return val_uses(b, v, axes->own.v, axes->own.n);
+}
+
 static const Val *result(Build *b, const Call *c, const Expr *x, const Axes *axes) {
     Env env = {c, c->canon, c->guards, c->outer.index && !c->cond};
     const Val *v = build_expr(b, &env, c->def->value);
     if (v->kind == VAL_BAD) return v;
-    if (c->cond && val_uses(b, v, axes->own.v, axes->own.n)) {
+    if (c->cond && is_masked(b, c, v, axes)) {
         const Val *in[] = {c->cond, v};
         v = op_apply(b, OP_within, in, 2, "'where'", x->span);
         if (v->kind == VAL_BAD) return v;

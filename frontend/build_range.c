@@ -8,14 +8,15 @@
 const char *ix_text(Build *b, const Ix *x) {
     const char **size = ARENA_ARRAY(b->arena, const char *, b->g->sizes.n);
     const char **axis = ARENA_ARRAY(b->arena, const char *, b->vars.n);
-    const char **value = ARENA_ARRAY(b->arena, const char *, b->g->nodes.n);
+    int nvalue = x->has_value ? b->g->nodes.n : 0;
+    const char **value = ARENA_ARRAY(b->arena, const char *, nvalue);
     for (int i = 0; i < b->g->sizes.n; i++) size[i] = b->g->sizes.v[i].name;
     for (int i = 0; i < b->vars.n; i++) axis[i] = b->vars.v[i].name;
-    for (int i = 0; i < b->g->nodes.n; i++) {
+    for (int i = 0; i < nvalue; i++) {
         const Node *n = b->g->nodes.v[i];
         value[i] = n->kind == N_INPUT ? b->g->params.v[n->param].name : n->name;
     }
-    IxNames names = {size, axis, value, b->g->nodes.n};
+    IxNames names = {size, axis, value, nvalue};
     Str s = {0};
     ix_print(&s, x, &names);
     const char *text = arena_strdup(b->arena, str_get(&s));

@@ -21,6 +21,7 @@ const Scoped *check_bound(const Checker *c, const char *name) {
 }
 
 static void suggest_names(const Checker *c, Suggest *s) {
+    if (!suggest_pays(c->u)) return;
     for (int i = 0; i < c->bound.n; i++) suggest(s, c->bound.v[i].name.s);
     for (int i = 0; c->fn && i < c->fn->syms.n; i++) suggest(s, c->fn->syms.v[i]->name.s);
     for (int i = 0; !c->fn && i < c->owner->names.n; i++) suggest(s, c->owner->names.v[i].s);

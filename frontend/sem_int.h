@@ -52,6 +52,7 @@ typedef struct Suggest {
     int distance;
 } Suggest;
 void suggest(Suggest *s, const char *candidate);
+bool suggest_pays(const Unit *u);
 void suggest_decls(Suggest *s, const Unit *u, DeclKind kind);
 void suggest_prims(Suggest *s);
 const char *suggest_text(Arena *a, const Suggest *s);

@@ -308,7 +308,12 @@ static void suggest_in(Suggest *s, const AstFile *f, DeclKind kind) {
         if (f->decls.v[i]->kind == kind) suggest(s, f->decls.v[i]->name.s);
 }
 
+bool suggest_pays(const Unit *u) {
+    return u->diags->errors < 50; /* a file full of unknown names would wait long for hints */
+}
+
 void suggest_decls(Suggest *s, const Unit *u, DeclKind kind) {
+    if (!suggest_pays(u)) return;
     for (int i = 0; i < u->ast->files.n; i++) suggest_in(s, u->ast->files.v[i], kind);
     if (kind == DECL_DEF) suggest_in(s, u->ast->prelude, kind);
 }

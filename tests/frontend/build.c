@@ -173,6 +173,21 @@ static void lists_and_nested_conditions(void **state) {
     NEAR(at(&r, "n", 1, 1), 1.5 / sqrt(1.25));
 }
 
+static void two_axes(void **state) {
+    (void)state;
+    Run r = {build("def rows[i, j](x) = sum[j] x\n"
+                   "def share[i, j](x) = x / sum[j] x\n"
+                   "fn f(x: f32[M, K]) -> (y: f32[M], p: f32[M, K])\n{\n"
+                   "    y[m] = rows[m, k where k <= m](x[m, k])\n"
+                   "    p[m, k] = share[m, k where k <= m](x[m, k])\n}\n"),
+             .sizes = {2, 2}, .in = {{1, 2, 3, 5}}};
+    NEAR(at(&r, "y", 0, 0), 1);
+    NEAR(at(&r, "y", 1, 0), 8);
+    NEAR(at(&r, "p", 0, 0), 1);
+    NEAR(at(&r, "p", 0, 1), 0);
+    NEAR(at(&r, "p", 1, 1), 0.625);
+}
+
 static void reads_outside_give_zero(void **state) {
     (void)state;
     Run r = {
@@ -293,6 +308,43 @@ static void several_errors(void **state) {
     assert_int_equal(diags.errors, 3);
 }
 
+static const char *library(void *ctx, Arena *a, const char *path, size_t *len, const char **why) {
+    (void)ctx;
+    static const char *const files[][2] = {
+        {"lib/act.fk", "use \"num.fk\"\ndef relu(x) = max(x, 0) * SCALE\n"
+                       "fn unused(x: f32[M]) -> (y: f32[M])\n{\n    y[m] = nothing[m]\n}\n"},
+        {"lib/num.fk", "const SCALE = 4\n"},
+        {"again.fk", "const SCALE = 5\n"},
+    };
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(files[i][0], path)) {
+            *len = strlen(files[i][1]);
+            return arena_strdup(a, files[i][1]);
+        }
+    *why = "it is not in the library";
+    return NULL;
+}
+
+/* use brings consts and defs; a def of a file hides one of the prelude; fns there are not built. */
+static void used_files(void **state) {
+    (void)state;
+    FrontendReader reader = {library, NULL};
+    const char *text = "use \"lib/act.fk\"\nfn f(x: f32[M]) -> (y: f32[M])\n{\n"
+                       "    y[m] = relu(x[m])\n}\n";
+    Ast *ast = frontend_parse(&arena, &diags, &reader, "main.fk", text, strlen(text));
+    FrontendFns *r = frontend_build(ast, &arena, &diags, NULL);
+    assert_int_equal(diags.errors, 0);
+    assert_int_equal(r->fns.n, 1);
+    Run run = {r->fns.v[0], .sizes = {2}, .in = {{-3, 3}}};
+    NEAR(at(&run, "y", 0, 0), 0);
+    NEAR(at(&run, "y", 1, 0), 12);
+    text = "use \"lib/act.fk\"\nuse \"again.fk\"\n";
+    ast = frontend_parse(&arena, &diags, &reader, "main.fk", text, strlen(text));
+    frontend_build(ast, &arena, &diags, NULL);
+    assert_int_equal(diags.errors, 1);
+    assert_string_equal(diags.list.v[0].rule, "defined-twice");
+}
+
 static void grad_is_left_out(void **state) {
     (void)state;
     FrontendFns *r = build_bound("fn f(x: f32[M]) -> (y: f32[M])\n{\n    y[m] = x[m]^2\n}\n"
@@ -325,12 +377,14 @@ int main(void) {
         T(masked_stays_zero),
         T(defs_are_hygienic),
         T(lists_and_nested_conditions),
+        T(two_axes),
         T(reads_outside_give_zero),
         T(integers),
         T(roundings),
         T(conditions_on_sizes),
         T(bind),
         T(several_errors),
+        T(used_files),
         T(grad_is_left_out),
         T(long_chain),
     };
