@@ -211,13 +211,23 @@ static void run_plan(Run *r, bool fuse) {
     }
 }
 
+/* Sizes up to `most`, less where a fn has many: the work is about their product. */
+static bool draw(const Graph *g, uint64_t seed, int64_t most, int64_t *sizes) {
+    for (;; most = most * 2 / 3) {
+        double work = 1;
+        for (int i = 0; i < g->sizes.n; i++) sizes[i] = -1;
+        if (!sample_sizes(g, seed, most, sizes)) return false;
+        for (int i = 0; i < g->sizes.n; i++) work *= (double)sizes[i];
+        if (work < 4e4 || most < 4) return true;
+    }
+}
+
 static void run_fn(const char *file, const Graph *g, uint64_t seed, int64_t most) {
     Arena a = {0};
     Run r = {.a = &a, .file = file, .g = g};
     int64_t *sizes = ARENA_ARRAY(&a, int64_t, g->sizes.n + 1);
-    for (int i = 0; i < g->sizes.n; i++) sizes[i] = -1;
     r.sizes = sizes;
-    if (!sample_sizes(g, seed, most, sizes)) {
+    if (!draw(g, seed, most, sizes)) {
         fail(&r, "sizes", "no legal draw");
     } else {
         int n = g->params.n;
