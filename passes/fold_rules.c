@@ -270,11 +270,12 @@ static Fate within_within(Fold *f, Node *n) {
     return fold_to(n, OP_within, 2, both(f, n, n->rank, n->in[0], c), x);
 }
 
-/* What a sum reads, without the conditions that its terms are skipped by. */
+/* What a sum reads, without the conditions that its terms are skipped by (or a within, without
+ * those it repeats). */
 typedef struct Strip {
     Fold *f;
-    const Node *sum;
-    Operand where; /* of what was found, over the sum's axes */
+    const Node *reader;
+    Operand where; /* of what was found, over the reader's axes */
     bool found;
     int steps;
 } Strip;
@@ -282,7 +283,7 @@ typedef struct Strip {
 static bool strip(Strip *s, const Operand *at, const Operand *here, Operand *out);
 
 static void strip_condition(Strip *s, Operand c) {
-    s->where = s->found ? both(s->f, s->sum, s->sum->naxes, s->where, c) : c;
+    s->where = s->found ? both(s->f, s->reader, s->reader->naxes, s->where, c) : c;
     s->found = true;
 }
 
@@ -301,10 +302,11 @@ static bool strip_op(Strip *s, const Operand *at, const Operand *here, Operand *
     if (!changed) return false;
     if (!rb_is_output(g, n)) m->name = n->name;
     Operand inner = fold_new(s->f, m);
-    return rb_compose(g, here, &inner, out);
+    *out = rb_inline(g, here, &inner);
+    return true;
 }
 
-/* `at`: the read over the sum's axes; `here`: the same read over the axes of whoever asks, over
+/* `at`: the read over the reader's axes; `here`: the same over the axes of whoever asks, over
  * which *out is, too. */
 static bool strip(Strip *s, const Operand *at, const Operand *here, Operand *out) {
     if (here->checked || !rb_outside(s->f->r, at->node) || s->steps++ > 64) return false;
@@ -321,7 +323,7 @@ static bool strip(Strip *s, const Operand *at, const Operand *here, Operand *out
  * and the like: the terms that a sum skips are outside its domain, and inside c is true. */
 static Fate sum_within(Fold *f, Node *n) {
     int terms = n->nin - n->where;
-    Strip s = {.f = f, .sum = n};
+    Strip s = {.f = f, .reader = n};
     Operand *in = ARENA_ARRAY(f->g->arena, Operand, terms + 1);
     for (int i = 0; i < terms; i++)
         if (!strip(&s, &n->in[i], &n->in[i], &in[i])) in[i] = n->in[i];
@@ -330,6 +332,16 @@ static Fate sum_within(Fold *f, Node *n) {
     n->in = in;
     n->nin = terms + 1;
     n->where = true;
+    return FOLD_EDIT;
+}
+
+/* Inside within(c, ..) c is true: what is below needs not ask again. */
+static Fate within_again(Fold *f, Node *n) {
+    Strip s = {.f = f, .reader = n};
+    Operand x;
+    if (!strip(&s, &n->in[1], &n->in[1], &x) || !rb_same(f->g, &s.where, &n->in[0]))
+        return FOLD_NOT;
+    n->in[1] = x;
     return FOLD_EDIT;
 }
 
@@ -421,6 +433,7 @@ const FoldRule fold_rules[] = {
     RULE(select, select_not, "select(not c, a, b) = select(c, b, a)"),
     RULE(within, within_true, "within(true, x) = x"),
     RULE(within, within_within, "within(c, within(d, x)) = within(c and d, x)"),
+    RULE(within, within_again, "within(c, op(within(c, x))) = within(c, op(x)), op of trait Z"),
     RULE(cast, cast_same, "T(x: T) = x"),
     RULE(cast, cast_exact, "T(U(x: S)) = T(x), every S is a U"),
     {0},

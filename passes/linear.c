@@ -147,7 +147,7 @@ static What split(Split *s, const Operand *at, const Operand *here, Operand *sta
     }
     if (w != PART) return w;
     inner = widened(s, inner);
-    if (!rb_compose(s->g, here, &inner, stays)) FK_BUG("an unchecked read composes");
+    *stays = rb_inline(s->g, here, &inner);
     return w;
 }
 
@@ -230,20 +230,34 @@ static Operand integer(Graph *g, const Node *n, const Ix *x) {
     return r;
 }
 
+/* The value axes of n that something uses, as the axes of a smaller node. */
+typedef struct Frame {
+    Node node;        /* like n, with these value axes and none reduced */
+    const Ix **inner; /* per axis of n: in the smaller node */
+    const Ix **outer; /* per axis of the smaller node: in n */
+} Frame;
+
+static Frame frame_of(Graph *g, const Node *n, const bool *used) {
+    Frame f = {.node = {.axes = ARENA_ARRAY(g->arena, Axis, n->naxes), .span = n->span}};
+    f.inner = ARENA_ARRAY(g->arena, const Ix *, n->naxes);
+    f.outer = ARENA_ARRAY(g->arena, const Ix *, n->naxes);
+    for (int d = 0; d < n->rank; d++) {
+        if (!used[d]) continue;
+        f.node.axes[f.node.rank] = n->axes[d];
+        f.outer[f.node.rank] = ix_axis(g->ix, d);
+        f.inner[d] = ix_axis(g->ix, f.node.rank++);
+    }
+    return f;
+}
+
 /* x >= 0, as a node over the axes that x uses. */
 static Operand nonneg(Graph *g, const Node *n, const Ix *x) {
-    Node frame = {.axes = ARENA_ARRAY(g->arena, Axis, n->rank), .span = n->span};
-    const Ix **to = ARENA_ARRAY(g->arena, const Ix *, n->rank);
-    const Ix **from = ARENA_ARRAY(g->arena, const Ix *, n->rank);
-    for (int d = 0; d < n->rank; d++) {
-        if (!ix_uses_axis(x, d)) continue;
-        frame.axes[frame.rank] = n->axes[d];
-        from[frame.rank] = ix_axis(g->ix, d);
-        to[d] = ix_axis(g->ix, frame.rank++);
-    }
-    Operand index = integer(g, &frame, ix_at(g->ix, x, to, n->rank));
-    Operand c = op2(g, OP_ge, DT_bool, &frame, index, rb_const(g, DT_i64, 0, 0));
-    c.map = from;
+    bool *used = ARENA_ARRAY(g->arena, bool, n->rank);
+    for (int d = 0; d < n->rank; d++) used[d] = ix_uses_axis(x, d);
+    Frame f = frame_of(g, n, used);
+    Operand index = integer(g, &f.node, ix_at(g->ix, x, f.inner, n->rank));
+    Operand c = op2(g, OP_ge, DT_bool, &f.node, index, rb_const(g, DT_i64, 0, 0));
+    c.map = f.outer;
     return c;
 }
 
@@ -254,23 +268,38 @@ static Operand all_nonneg(Graph *g, const Node *n, const IxVec *conds) {
     return all;
 }
 
-/* max[where] 1 > 0: the identity of an integer max is the smallest integer. */
+/* max[where] 1 > 0 over the axes that `where` uses: an integer max of nothing is the smallest. */
 static Operand counted(Graph *g, const Node *n) {
-    Node *m = graph_node(g, N_REDUCE, DT_i32, n->rank, n->naxes, 1 + n->where);
-    for (int d = 0; d < n->naxes; d++) m->axes[d] = n->axes[d];
+    const Operand *where = &n->in[n->nin - 1];
+    bool *used = ARENA_ARRAY(g->arena, bool, n->rank);
+    for (int d = 0; d < n->rank; d++) used[d] = rb_uses(g, where, d);
+    Frame f = frame_of(g, n, used);
+    int rank = f.node.rank, reduced = n->naxes - n->rank;
+    Node *m = graph_node(g, N_REDUCE, DT_i32, rank, rank + reduced, 2);
+    for (int d = 0; d < rank; d++) m->axes[d] = f.node.axes[d];
+    for (int k = 0; k < reduced; k++) {
+        m->axes[rank + k] = n->axes[n->rank + k];
+        f.inner[n->rank + k] = ix_axis(g->ix, rank + k);
+    }
     m->red = RED_max;
-    m->where = n->where;
+    m->where = true;
     m->span = n->span;
     m->in[0] = rb_const(g, DT_i32, 0, 1);
-    if (n->where) m->in[1] = n->in[n->nin - 1];
-    return op2(g, OP_gt, DT_bool, n, rb_read(g, m), rb_const(g, DT_i32, 0, 0));
+    graph_map(g, &m->in[1], where->node);
+    m->in[1].checked = where->checked;
+    for (int d = 0; d < g->nodes.v[where->node]->rank; d++)
+        m->in[1].map[d] = ix_at(g->ix, where->map[d], f.inner, n->naxes);
+    rb_check_reads(g, m, m->naxes, &m->in[1]);
+    Operand any = op2(g, OP_gt, DT_bool, &f.node, rb_read(g, m), rb_const(g, DT_i32, 0, 0));
+    any.map = f.outer;
+    return any;
 }
 
 /* False: the domain always has an element. */
 static bool nonempty(Graph *g, const Node *n, Operand *cond) {
     Domain d = domain_of(g, n);
     IxVec conds = {0};
-    if (!domain_nonempty(g, n, &d, &conds)) {
+    if (!domain_nonempty(g, n, &d, &conds)) { /* so there is a condition */
         *cond = counted(g, n);
         return true;
     }

@@ -44,6 +44,9 @@ bool rb_compose(Graph *g, const Operand *outer, const Operand *inner, Operand *o
     Operand r;
     graph_map(g, &r, inner->node);
     r.checked = inner->checked;
+    for (int e = 0; e < to->rank; e++) /* gathers are inside by proof only: keep the proof */
+        for (int d = 0, axis; d < mid->rank && inner->map[e]->has_value; d++)
+            if (ix_uses_axis(inner->map[e], d) && !ix_is_axis(outer->map[d], &axis)) return false;
     for (int d = 0; d < mid->rank; d++) {
         if (!(outer->checked >> d & 1)) continue;
         if (stands_bare(g, mid, inner, d) < 0) return false;
@@ -54,6 +57,16 @@ bool rb_compose(Graph *g, const Operand *outer, const Operand *inner, Operand *o
         r.map[e] = ix_at(g->ix, inner->map[e], outer->map, mid->rank);
     *out = r;
     return true;
+}
+
+Operand rb_inline(Graph *g, const Operand *outer, const Operand *inner) {
+    Operand r = *outer;
+    if (rb_compose(g, outer, inner, &r)) return r;
+    const Node *mid = g->nodes.v[outer->node];
+    Node *c = rb_op(g, OP_copy, g->nodes.v[inner->node]->type, mid, mid->rank);
+    c->in[0] = *inner;
+    r.node = c->id;
+    return r;
 }
 
 bool rb_through(Graph *g, const Operand *o, int i, Operand *out) {
@@ -154,6 +167,7 @@ void rb_check_reads(Graph *g, const Node *at, int nax, Operand *o) {
     int nfacts = check_facts(g, extents, nax, fact);
     for (int d = 0; d < to->rank; d++) {
         const Ix *dim = to->axes[d].extent, *x = o->map[d];
+        if (o->checked >> d & 1) continue;
         BoundResult b = infer_bound(g, x, dim, extents, nax, NULL, 0);
         if (b.bound == BOUND_PROVED) continue;
         bool inside = b.bound == BOUND_LAUNCH && infer_nonneg(g, b.lo, extents, nax, fact, nfacts);
@@ -258,6 +272,15 @@ static void redirect_outputs(Rebuild *r) {
     }
 }
 
+/* A composed read is inside wherever it is made, but the proof may be lost in the new expression:
+ * (K - 1 - i) % 2 < K. Such a read gets a check that never fails. */
+static void check_reads(Graph *g) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.v[i];
+        for (int k = 0; k < n->nin; k++) rb_check_reads(g, n, n->naxes, &n->in[k]);
+    }
+}
+
 bool rebuild(PassCtx *cx, Graph *g, RebuildFn *visit, void *ctx) {
     Rebuild r = {.cx = cx, .g = g, .old = g->nodes.n};
     r.to = ARENA_ARRAY(g->arena, Operand *, r.old);
@@ -269,9 +292,11 @@ bool rebuild(PassCtx *cx, Graph *g, RebuildFn *visit, void *ctx) {
         if (visit(&r, n, ctx)) r.changed = true;
     }
     redirect_outputs(&r);
-    if (!r.changed)
+    if (!r.changed) {
         g->nodes.n = r.old; /* whatever a rule tried and dropped */
-    else
-        graph_sweep(g);
-    return r.changed;
+        return false;
+    }
+    graph_sweep(g);
+    check_reads(g);
+    return true;
 }

@@ -38,8 +38,11 @@ Operand rb_read(Graph *g, const Node *n); /* n at its own axes */
 Operand rb_const(Graph *g, DType type, double num, int64_t inum);
 
 /* Reading `inner` (an operand of node mid) by way of `outer` (a read of mid). False when the read
- * gives 0 outside mid's domain and the composition would not. */
+ * gives 0 outside mid's domain and the composition would not, or when a gather in it would move to
+ * where it is not known to be inside. */
 bool rb_compose(Graph *g, const Operand *outer, const Operand *inner, Operand *out);
+/* The same, by way of a copy node where it has to be. */
+Operand rb_inline(Graph *g, const Operand *outer, const Operand *inner);
 /* The i-th operand of what `o` reads, as o's reader would read it. */
 bool rb_through(Graph *g, const Operand *o, int i, Operand *out);
 
