@@ -203,6 +203,16 @@ static void shared_finish(Lower *l) {
     LLVMInstructionEraseFromParent(l->shared);
 }
 
+enum { STATIC_SHARED = 49152 }; /* bytes a kernel may declare, on every chip */
+
+static bool shared_fits(const Lower *l, const Kernel *k, Diags *d) {
+    if (l->shared_bytes <= STATIC_SHARED) return true;
+    diag_error(d, (Span){0}, "kernel-shared",
+               "kernel '%s' needs %d bytes of shared memory to merge its lanes, %d are allowed",
+               k->name, l->shared_bytes, STATIC_SHARED);
+    return false;
+}
+
 /* The entry point: strides over tiles, calls the body for each. */
 static void kernel_loop(Lower *l, const Kernel *k) {
     Ty ft = params_type(l, false);
@@ -259,7 +269,7 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     LLVMBuildBr(l->frame, entry);
     LLVMBuildBr(l->entry, code);
     shared_finish(l);
-    bool ok = params_finish(l, k, d);
+    bool ok = params_finish(l, k, d) && shared_fits(l, k, d);
     if (ok) kernel_loop(l, k);
     LLVMDisposeBuilder(l->frame);
     LLVMDisposeBuilder(l->entry);
