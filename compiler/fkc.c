@@ -217,8 +217,8 @@ const char *fkc_messages(const fkc_result *r) {
 
 const void *fkc_output_get(const fkc_result *r, fkc_output what, size_t *size) {
     *size = 0;
-    if (what < 0 || what >= FKC_OUTPUTS || r->job.diags->errors || !job_wants(&r->job, what))
-        return NULL;
+    if (what < 0 || what >= FKC_OUTPUTS || !job_wants(&r->job, what)) return NULL;
+    if (r->job.diags->errors && (what != FKC_REPORT || !r->job.text[what].n)) return NULL;
     if (what == FKC_MODULE) {
         *size = r->module_size;
         return r->module;

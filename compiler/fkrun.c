@@ -236,6 +236,38 @@ static bool fn_exists(Session *s) {
     return false;
 }
 
+/* Does "NAME=.." name a tensor, or a size, of a fn that will run? */
+static bool names_something(const Session *s, const char *text, bool size) {
+    size_t n = strcspn(text, "=");
+    for (uint32_t i = 0; i < s->module->n_fns; i++) {
+        const FkmFn *f = &s->module->fns[i];
+        if (s->opt.fn && strcmp(f->name, s->opt.fn) != 0) continue;
+        uint32_t count = size ? f->n_sizes : f->n_tensors;
+        for (uint32_t k = 0; k < count; k++) {
+            const char *name = size ? f->sizes[k].name : f->tensors[k].name;
+            if (strlen(name) == n && !memcmp(name, text, n)) return true;
+        }
+    }
+    return false;
+}
+
+/* A slip in a name must not be a run with other inputs than were meant. */
+static bool names_exist(Session *s) {
+    const OptMany *tensors[] = {&s->opt.in,  &s->opt.out,       &s->opt.offset,
+                                &s->opt.pad, &s->opt.transpose, &s->opt.zero};
+    Str why = {0};
+    for (int i = 0; i < s->opt.size.n && !why.n; i++)
+        if (!names_something(s, s->opt.size.v[i], true))
+            str_printf(&why, "--size=%s: no fn that runs has such a size", s->opt.size.v[i]);
+    for (size_t k = 0; k < sizeof tensors / sizeof *tensors; k++)
+        for (int i = 0; i < tensors[k]->n && !why.n; i++)
+            if (!names_something(s, tensors[k]->v[i], false))
+                str_printf(&why, "'%s': no fn that runs has such a tensor", tensors[k]->v[i]);
+    if (!why.n) return true;
+    fail(s, EXIT_USAGE, &why);
+    return false;
+}
+
 static void run_all(Session *s) {
     static const char *const devices[] = {"cuda", "emu"};
     const char *name = devices[s->opt.device == 1];
@@ -270,7 +302,7 @@ int main(int argc, char **argv) {
     } else if (inputs.n != 1) {
         str_add(&why, inputs.n ? "one module at a time" : "no module; fkrun --help shows how");
         fail(&s, EXIT_USAGE, &why);
-    } else if (open_module(&s, inputs.v[0], &more) && fn_exists(&s)) {
+    } else if (open_module(&s, inputs.v[0], &more) && fn_exists(&s) && names_exist(&s)) {
         run_all(&s);
     }
     if (s.module) fkm_free(s.module);

@@ -220,7 +220,8 @@ int main(int argc, char **argv) {
     fkc_result *r;
     fkc_status status = fkc_compile(inputs.v[0], text, size, &lib, &r);
     fputs(fkc_messages(r), stderr);
-    if (status == FKC_OK && !write_outputs(&arena, &o, inputs.v[0], r, &why))
+    bool some = status == FKC_OK || fkc_output_get(r, FKC_REPORT, &size);
+    if (some && !write_outputs(&arena, &o, inputs.v[0], r, &why))
         status = (fkc_status)fail(FKC_ERROR_OUTSIDE, &why);
     fkc_free(r);
     arena_free(&arena);

@@ -118,6 +118,7 @@ static void compile_fn(Job *j, Graph *g) {
     PassCtx cx = pass_context(j);
     BuiltFn fn = {.source = print_graph(j, g)};
     double start;
+    int errors = j->diags->errors; /* of other fns: every fn gets its own */
     if (!run_passes(j, &cx, g)) {
         graph_print(&j->text[FKC_GRAPH], g);
         return;
@@ -125,7 +126,7 @@ static void compile_fn(Job *j, Graph *g) {
     start = now();
     Plan *plan = pass_tile(&cx, g);
     timed(j, "tile", g->name, &start);
-    if (j->diags->errors) return;
+    if (j->diags->errors > errors) return;
     pass_schedule(&cx, plan);
     timed(j, "schedule", g->name, &start);
     fn.plan = plan;

