@@ -152,6 +152,63 @@ static void row_reductions(void **state) {
     one_row_reduction(RED_sum, 64, 4, 1, 1, 12, true, 13, 70); /* shared memory in rounds */
 }
 
+/* Three carried values of different widths in one loop. */
+static void mixed_merges(int lanes, int regs) {
+    Build b;
+    build_init(&b, names, 3);
+    const Ix *M = build_size(&b, 0), *K = build_size(&b, 2);
+    int k = -1, m = build_add_axis(&b, "m", M, true, 2, 1, 1);
+    k = build_add_axis(&b, "k", K, false, lanes, regs, 1);
+    int x = build_tensor(&b, TM_IN, "x", DT_i32, 2, M, K);
+    int y = build_tensor(&b, TM_OUT, "y", DT_i32, 1, M, NULL);
+    int z = build_tensor(&b, TM_OUT, "z", DT_i64, 1, M, NULL);
+    int u = build_tensor(&b, TM_OUT, "u", DT_f32, 1, M, NULL);
+    BuildLoop l = build_loop(&b, k, RED_min, DT_i32);
+    TInst *loop = l.outer->inst.v[l.outer->inst.n - 1];
+    TCarry wide = {.id = b.t->nvalues++, .type = DT_i64, .red = RED_sum, .frame = -1};
+    TCarry real = {.id = b.t->nvalues++, .type = DT_f32, .red = RED_max, .frame = -1};
+    vec_push(&b.arena, &loop->carries, wide);
+    vec_push(&b.arena, &loop->carries, real);
+    int v = build_load(&b, x, build_axis(&b, m), build_axis(&b, k), 0);
+    build_step(&b, l.carry, v);
+    int big = build_op1(&b, OP_cast, DT_i64, v);
+    build_step(&b, wide.id, build_op2(&b, OP_mul, DT_i64, big, big));
+    build_step(&b, real.id, build_op1(&b, OP_cast, DT_f32, v));
+    b.at = l.outer;
+    build_store(&b, y, build_axis(&b, m), NULL, l.carry);
+    build_store(&b, z, build_axis(&b, m), NULL, wide.id);
+    build_store(&b, u, build_axis(&b, m), NULL, real.id);
+    enum { MM = 3, KK = 700 };
+    int32_t *px = ARENA_ARRAY(&b.arena, int32_t, MM *KK), py[MM];
+    int64_t pz[MM];
+    float pu[MM];
+    for (int i = 0; i < MM * KK; i++) px[i] = (int32_t)(i * 7919 % 100003) * (i % 2 ? 1000 : -1000);
+    Host h = {.data = {px, py, pz, pu}, .stride = {{KK, 1}, {1}, {1}, {1}}};
+    int64_t size[3] = {MM, 1, KK};
+    run(&b, &h, size);
+    for (int r = 0; r < MM; r++) {
+        int32_t least = INT32_MAX, most = INT32_MIN;
+        int64_t sum = 0;
+        for (int e = 0; e < KK; e++) {
+            int32_t q = px[r * KK + e];
+            least = q < least ? q : least;
+            most = q > most ? q : most;
+            sum += (int64_t)q * q;
+        }
+        assert_int_equal(py[r], least);
+        assert_true(pz[r] == sum);
+        assert_float_equal(pu[r], (float)most, 0);
+    }
+    build_free(&b);
+}
+
+static void integer_merges(void **state) {
+    (void)state;
+    mixed_merges(16, 3);
+    mixed_merges(128, 2);
+    mixed_merges(48, 1);
+}
+
 static void contraction(void **state) {
     (void)state;
     Build b;
@@ -562,6 +619,7 @@ int main(void) {
         cmocka_unit_test(broadcast_and_strides),
         cmocka_unit_test(row_reductions),
         cmocka_unit_test(contraction),
+        cmocka_unit_test(integer_merges),
         cmocka_unit_test(nibbles),
         cmocka_unit_test(conversions),
         cmocka_unit_test(fp8_widened),
