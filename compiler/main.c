@@ -202,28 +202,31 @@ static fkc_options library_options(const Options *o) {
     return f;
 }
 
-int main(int argc, char **argv) {
-    Arena arena = {0};
+static int run(Arena *a, int argc, char **argv) {
     Options o = {0};
     OptMany inputs = {0};
     Str why = {0};
-    tool_last_words("fkc", argc, argv);
-    if (!opts_parse(&arena, &table, argc, argv, &o, &inputs, NULL, &why))
-        return fail(EXIT_USAGE, &why);
+    if (!opts_parse(a, &table, argc, argv, &o, &inputs, NULL, &why)) return fail(EXIT_USAGE, &why);
     if (listed(&o)) return 0;
     if (!consistent(&o, &inputs, &why)) return fail(EXIT_USAGE, &why);
 
     size_t size;
-    char *text = tool_read(&arena, inputs.v[0], &size, &why);
+    char *text = tool_read(a, inputs.v[0], &size, &why);
     if (!text) return fail(EXIT_OUTSIDE, &why);
     fkc_options lib = library_options(&o);
     fkc_result *r;
-    fkc_status status = fkc_compile(inputs.v[0], text, size, &lib, &r);
+    int code = fkc_compile(inputs.v[0], text, size, &lib, &r);
     fputs(fkc_messages(r), stderr);
-    bool some = status == FKC_OK || fkc_output_get(r, FKC_REPORT, &size);
-    if (some && !write_outputs(&arena, &o, inputs.v[0], r, &why))
-        status = (fkc_status)fail(FKC_ERROR_OUTSIDE, &why);
+    bool some = code == FKC_OK || fkc_output_get(r, FKC_REPORT, &size);
+    if (some && !write_outputs(a, &o, inputs.v[0], r, &why)) code = fail(EXIT_OUTSIDE, &why);
     fkc_free(r);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    Arena arena = {0};
+    tool_last_words("fkc", argc, argv);
+    int code = run(&arena, argc, argv);
     arena_free(&arena);
-    return status;
+    return code;
 }

@@ -15,10 +15,10 @@ example=examples/linear_gelu.fk sizes=(-s M=200 -s N=120 -s K=300)
 say "$example"
 cat $example
 say "build/fkc $example -o build/linear_gelu.fkm"
-build/fkc --no-expect $example -o build/linear_gelu.fkm
+build/fkc $example -o build/linear_gelu.fkm
 ls -l build/linear_gelu.fkm
 say "build/fkc --emit=report $example"
-build/fkc --no-expect --emit=report $example
+build/fkc --emit=report $example
 say "build/fkc --emit=ptx $example  (its beginning)"
 build/fkc --emit=ptx $example -o build/linear_gelu.ptx
 head -40 build/linear_gelu.ptx
