@@ -225,7 +225,11 @@ static Val lower_sigmoid(Lower *l, const LowerOp *o, const Val *a) {
     Val one = const_real(l, 1), e = lower_exp(l, o, &minus);
     Val below = LLVMBuildFCmp(l->b, LLVMRealOLT, a[0], const_real(l, 0), "");
     Val top = LLVMBuildSelect(l->b, below, e, one, "");
-    return LLVMBuildFDiv(l->b, top, LLVMBuildFAdd(l->b, one, e, ""), "");
+    Val d = LLVMBuildFAdd(l->b, one, e, "");
+    if (!o->contract) return LLVMBuildFDiv(l->b, top, d, "");
+    Val r = ptx_rcp(l, d); /* d is in [1, 2]: a Newton step makes it an ulp, with no special case */
+    r = fma3(l, r, fma3(l, LLVMBuildFNeg(l->b, d, ""), r, one), r);
+    return LLVMBuildFMul(l->b, top, r, "");
 }
 
 /* ---- conditions

@@ -109,6 +109,10 @@ void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred) {
     asm_call(l, text, regs, true, LLVMVoidTypeInContext(l->cx), arg, 3);
 }
 
+Val ptx_rcp(Lower *l, Val f) {
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.rcp.approx.ftz.f", NULL, 0, &f, 1);
+}
+
 Val ptx_cvt_i32(Lower *l, Val f) {
     return ptx_intrinsic(l, l->b, "llvm.nvvm.f2i.rn", NULL, 0, &f, 1);
 }

@@ -22,6 +22,7 @@ Val ptx_shfl_xor(Lower *l, Val v, int mask); /* i32, f32 or i64; whole warps */
 Val ptx_load(Lower *l, int bytes, Val ptr, Val pred);
 void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred);
 
+Val ptx_rcp(Lower *l, Val f);      /* 1 / f to an ulp, subnormals flushed: a start for Newton */
 Val ptx_cvt_i32(Lower *l, Val f);  /* f32 to i32: nearest even, saturating, NaN gives 0 */
 Val ptx_cvt_i64(Lower *l, Val f);  /* f32 to i64: the same but for NaN */
 Val ptx_cvt_bf16(Lower *l, Val f); /* f32 to the 16 bits of a bf16, nearest even */

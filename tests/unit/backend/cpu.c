@@ -103,6 +103,7 @@ uint32_t cpu_ctaid(void) NAMED("nvvm.read.ptx.sreg.ctaid.x");
 uint32_t cpu_nctaid(void) NAMED("nvvm.read.ptx.sreg.nctaid.x");
 void cpu_barrier(void) NAMED("nvvm.barrier0");
 uint32_t cpu_shuffle(uint32_t, uint32_t, uint32_t, uint32_t) NAMED("nvvm.shfl.sync.bfly.i32");
+float cpu_rcp(float) NAMED("nvvm.rcp.approx.ftz.f");
 int32_t cpu_f2i(float) NAMED("nvvm.f2i.rn");
 int64_t cpu_f2ll(float) NAMED("nvvm.f2ll.rn");
 uint16_t cpu_bf16(float) NAMED("cpu.bf16");
@@ -134,6 +135,15 @@ uint32_t cpu_shuffle(uint32_t mask, uint32_t word, uint32_t lane_mask, uint32_t 
     gpu.f[gpu.now].shuffles++; /* nobody offers again before all have read */
     meet(lo, hi, shuffles);
     return got;
+}
+
+float cpu_rcp(float f) {
+    float r = 1 / f;
+    uint32_t b;
+    memcpy(&b, &r, 4);
+    b ^= 1; /* as wrong as the instruction may be */
+    memcpy(&r, &b, 4);
+    return r;
 }
 
 int32_t cpu_f2i(float f) {
