@@ -83,8 +83,9 @@ FKC_API fkc_status fkc_compile(const char *path, const char *text, size_t size,
 /* Errors, warnings and notes, in clang's layout; "" when there are none. */
 FKC_API const char *fkc_messages(const fkc_result *result);
 
-/* An output that was asked for; NULL when it was not made. After an error there is at most the report
- * of the fns that went through, which says why an `expect` failed. Texts end in NUL, not counted. */
+/* An output that was asked for; NULL when it was not made. After an error there is at most the
+ * report of the fns that went through, which says why an `expect` failed. Texts end in NUL, not
+ * counted. */
 FKC_API const void *fkc_output_get(const fkc_result *result, fkc_output what, size_t *size);
 
 /* The machine code of kernel and chip number `index`; NULL beyond the last. */
