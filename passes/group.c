@@ -38,6 +38,11 @@ static double dtype_bytes(DType t) {
     return dtype_bits(t) / 8.0;
 }
 
+/* Under --invariant an extent that is not summed over may not sway what is computed where. */
+static double value_extent(const Group *gr, const Node *n, int axis) {
+    return gr->invariant ? GROUP_SIZE_HINT : group_number(gr, n->axes[axis].extent);
+}
+
 bool group_same_domain(const Node *a, const Node *b) {
     if (a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)
@@ -90,7 +95,7 @@ static void walk_gathers(Walk *w, const Ix *x) {
 
 static void walk_read(Walk *w, const Node *n, const Ix *const *map) {
     double all = 1;
-    for (int i = 0; i < n->rank; i++) all *= group_number(w->gr, n->axes[i].extent);
+    for (int i = 0; i < n->rank; i++) all *= value_extent(w->gr, n, i);
     w->touched[n->id] = fmin(all, w->touched[n->id] + iters_of(w, map, n->rank));
     Read r = {n->id, ARENA_ARRAY(&w->arena, const Ix *, n->rank)};
     if (n->rank) memcpy(r.map, map, sizeof *map * (size_t)n->rank);
@@ -145,7 +150,7 @@ static void walk_start(Walk *w, Group *gr, const Node *root, int step) {
     *w = (Walk){.gr = gr, .step = step, .grid = 1};
     w->seen.arena = &w->arena;
     w->touched = ARENA_ARRAY(&w->arena, double, gr->g->nodes.n);
-    for (int i = 0; i < root->rank; i++) w->grid *= group_number(gr, root->axes[i].extent);
+    for (int i = 0; i < root->rank; i++) w->grid *= value_extent(gr, root, i);
     for (int i = 0; i < root->rank; i++) vec_push(&w->arena, &w->iters, w->grid);
 }
 
@@ -395,7 +400,7 @@ static void sweep(Group *gr, double *other) {
 }
 
 bool pass_group(PassCtx *cx, Graph *g) {
-    Group gr = {.g = g, .target = cx->target, .fuse = cx->fuse};
+    Group gr = {.g = g, .target = cx->target, .fuse = cx->fuse, .invariant = cx->invariant};
     gr.store = ARENA_ARRAY(&gr.arena, bool, g->nodes.n);
     gr.candidate = ARENA_ARRAY(&gr.arena, bool, g->nodes.n);
     gr.must = ARENA_ARRAY(&gr.arena, const char *, g->nodes.n);

@@ -15,7 +15,7 @@ typedef struct GroupStep {
 typedef struct Group {
     Graph *g;
     const Target *target;
-    bool fuse;
+    bool fuse, invariant;
     Arena arena, scratch; /* of the pass; of one partition */
     const int64_t *sizes;
     bool *store, *candidate, *heavy; /* heavy: reads tensors, or is costly all the same */

@@ -5,8 +5,9 @@
  *            4 x 4 registers a thread, so that every loaded element is used four times
  *   fold     the loop walks memory contiguously: the lanes lie along the loop, merged after it
  *   map      otherwise: lanes along the grid axis that walks memory contiguously
- * Axes that a guard or a loop bound depends on keep one element a thread, so that a branch is a
- * branch.
+ * Which shape it is decides the order of the sums, so under --invariant only reduced extents have a
+ * say in it. Axes that a guard or a loop bound depends on keep one element a thread, so that a
+ * branch is a branch.
  */
 #include "passes/passes.h"
 
@@ -16,6 +17,7 @@ enum { THREADS = 256, BIG = 1 << 20 };
 
 typedef struct Facts {
     const TProg *t;
+    bool invariant;
     uint64_t *deps;      /* per value: axes it depends on, as bits */
     uint64_t fixed;      /* axes that keep one element a thread */
     int *contiguous;     /* per axis: accesses whose last index moves with it, by weight */
@@ -135,8 +137,8 @@ static void settle(Facts *f) {
     }
 }
 
-static void gather_facts(Facts *f, Arena *a, const TProg *t) {
-    *f = (Facts){.t = t, .bytes = 1};
+static void gather_facts(Facts *f, Arena *a, const TProg *t, bool invariant) {
+    *f = (Facts){.t = t, .invariant = invariant, .bytes = 1};
     f->deps = ARENA_ARRAY(a, uint64_t, t->nvalues + 1);
     f->contiguous = ARENA_ARRAY(a, int, t->axes.n + 1);
     settle(f);
@@ -222,7 +224,8 @@ static void map_shape(Facts *f, Arena *a, Schedule *s, int c) {
 static bool reuse_axes(const Facts *f, int *m, int *n) {
     *m = *n = -1;
     for (int x = f->t->ngrid - 1; x >= 0; x--) {
-        if (!(f->lacks & f->has & axis_bit(x)) || extent_of(f->t, x) < 8) continue;
+        bool thin = !f->invariant && extent_of(f->t, x) < 8;
+        if (!(f->lacks & f->has & axis_bit(x)) || thin) continue;
         if (*n < 0)
             *n = x;
         else if (*m < 0)
@@ -259,9 +262,9 @@ static bool loop_is_cuttable(const Facts *f) {
     return f->loops.n > 0;
 }
 
-static Schedule *schedule_general(Arena *a, const TProg *t) {
+static Schedule *schedule_general(Arena *a, const TProg *t, const PassCtx *cx) {
     Facts f;
-    gather_facts(&f, a, t);
+    gather_facts(&f, a, t, cx->invariant);
     Schedule *s = ARENA_NEW(a, Schedule);
     s->name = "general";
     s->target = "sm_80";
@@ -274,7 +277,7 @@ static Schedule *schedule_general(Arena *a, const TProg *t) {
         layout(a, s, n, lanes_for(t, n, 16), regs_for(&f, n, 4));
         layout(a, s, m, lanes_for(t, m, 16), regs_for(&f, m, 4));
         lay_rest(&f, a, s, 1);
-    } else if (loop_is_cuttable(&f)) {
+    } else if (!cx->strict && loop_is_cuttable(&f)) {
         fold_shape(&f, a, s);
     } else if (t->ngrid) {
         map_shape(&f, a, s, best_grid_axis(&f));
@@ -287,7 +290,7 @@ static Schedule *schedule_general(Arena *a, const TProg *t) {
 
 void pass_schedule(PassCtx *cx, Plan *p) {
     for (int i = 0; i < p->steps.n; i++) {
-        Schedule *s = schedule_general(cx->arena, p->steps.v[i].tile);
+        Schedule *s = schedule_general(cx->arena, p->steps.v[i].tile, cx);
         vec_push(cx->arena, &p->steps.v[i].schedules, s);
     }
 }

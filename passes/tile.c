@@ -186,10 +186,10 @@ static void store(TileBuild *b, const Node *n, int value) {
     }
 }
 
-static void tile_step(Plan *plan, Arena *arena, int index) {
+static void tile_step(Plan *plan, Arena *arena, int index, bool strict) {
     Graph *g = plan->graph;
     Step *s = &plan->steps.v[index];
-    TileBuild b = {.arena = arena, .g = g, .plan = plan, .step = index};
+    TileBuild b = {.arena = arena, .g = g, .plan = plan, .step = index, .strict = strict};
     b.wanted.arena = b.started.arena = arena;
     b.reach = ARENA_ARRAY(arena, bool *, g->nodes.n);
     b.t = s->tile = tile_new(arena, g->ix, s->name);
@@ -243,6 +243,6 @@ Plan *pass_tile(PassCtx *cx, Graph *g) {
         if (g->nodes.v[i]->store)
             vec_push(cx->arena, &plan->steps.v[g->nodes.v[i]->step].stores, i);
     make_temps(plan, cx->arena);
-    for (int i = 0; i < nsteps; i++) tile_step(plan, cx->arena, i);
+    for (int i = 0; i < nsteps; i++) tile_step(plan, cx->arena, i, cx->strict);
     return plan;
 }

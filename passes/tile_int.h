@@ -23,6 +23,7 @@ typedef struct TileBuild {
     Graph *g;
     Plan *plan;
     int step;
+    bool strict; /* sums keep the order of their indices */
     TProg *t;
     TileScope *top;
     VEC(int) axis_depth;  /* per axis of the program: depth of the scope that opens it */

@@ -106,9 +106,9 @@ static void emit_step(TileBuild *b, const Node *n, int carry, const Ix *const *a
 /* The k-th reduced axis that the loops nest at level `level`, outermost first. A fold walks its
  * last, contiguous axis outermost, where it can be cut across threads; a contraction keeps the
  * order. */
-static int nest_order(const Node *n, int level) {
+static int nest_order(const TileBuild *b, const Node *n, int level) {
     int count = n->naxes - n->rank;
-    bool reverse = n->red != RED_contract;
+    bool reverse = n->red != RED_contract && !b->strict;
     for (int i = 0; i < count && n->lo; i++) reverse &= !n->lo[i] && !n->hi[i];
     return n->rank + (reverse ? count - 1 - level : level);
 }
@@ -151,7 +151,7 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
     VEC(TInst *) nest = {0};
     int levels = n->naxes - n->rank;
     for (int l = 0; l < levels; l++) {
-        TInst *loop = emit_loop(b, n, nest_order(n, l), axes);
+        TInst *loop = emit_loop(b, n, nest_order(b, n, l), axes);
         vec_push(b->arena, &nest, loop);
         tb_open_scope(b, &loop->body, false);
     }
