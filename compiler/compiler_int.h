@@ -48,6 +48,11 @@ IxNames size_names(Arena *a, const Graph *g); /* to print expressions of sizes *
 
 void pipeline_run(Job *j, const char *text, size_t size);
 
+/* ---- hard.c: aborts when what a pass left is not sound, in the hard build ---- */
+
+void hard_check(Job *j, const Graph *g, const char *pass);
+void hard_check_plan(Job *j, const Plan *p, const char *pass);
+
 /* ---- lower.c: a plan's steps to kernels --------------------------------------------------------
  */
 

@@ -25,34 +25,12 @@ static void timed(const Job *j, const char *stage, const char *of, double *start
     *start = now();
 }
 
-#ifdef FKC_HARD
-/* Every pass leaves a graph that is sound and whose text is the whole of it. */
-static void hard_check(Job *j, const Graph *g, const char *pass) {
-    Str why = {0}, first = {0}, second = {0};
-    Diags d = {.arena = j->arena};
-    if (!graph_verify(g, &why)) FK_BUG("after %s, %s: %s", pass, g->name, str_get(&why));
-    graph_print(&first, g);
-    const Source *src = source_new(j->arena, "(round trip)", str_get(&first), first.n);
-    const Graph *again = graph_parse(j->arena, src, &d);
-    if (!again) FK_BUG("after %s, its own text is refused: %s", pass, d.list.v[0].text);
-    graph_print(&second, again);
-    if (strcmp(str_get(&first), str_get(&second)))
-        FK_BUG("after %s, the text of %s does not read back:\n%s\n%s", pass, g->name,
-               str_get(&first), str_get(&second));
-    str_free(&why), str_free(&first), str_free(&second);
-}
-#else
-static void hard_check(Job *j, const Graph *g, const char *pass) {
-    (void)j, (void)g, (void)pass;
-}
-#endif
-
-static void dump(const Job *j, const Graph *g, const char *pass, bool changed) {
+static void dump(const Job *j, const PassCtx *cx, const Graph *g, const Pass *p, bool changed) {
     const char *want = j->opt->dump_after;
-    if (!want || (strcmp(want, "all") && strcmp(want, pass))) return;
+    if (!want || (strcmp(want, "all") && strcmp(want, p->name))) return;
     Str s = {0};
-    str_printf(&s, "# after %s%s\n", pass, changed ? "" : " (unchanged)");
-    if (changed || strcmp(want, "all")) graph_print(&s, g);
+    str_printf(&s, "# after %s%s\n", p->name, changed ? "" : " (unchanged)");
+    if (changed || strcmp(want, "all")) pass_print(&s, cx, g, p);
     job_log(j, "%s", str_get(&s));
     str_free(&s);
 }
@@ -61,8 +39,11 @@ static void run_pass(Job *j, PassCtx *cx, const Pass *p, Graph *g) {
     double start = now();
     bool changed = p->run(cx, g);
     timed(j, p->name, g->name, &start);
-    hard_check(j, g, p->name);
-    dump(j, g, p->name, changed);
+    if (p->flags & PASS_PLAN)
+        hard_check_plan(j, cx->plan, p->name);
+    else
+        hard_check(j, g, p->name);
+    dump(j, cx, g, p, changed);
 }
 
 /* The passes of pass.def in order; false when --stop-after ended it. */
@@ -70,9 +51,10 @@ static bool run_passes(Job *j, PassCtx *cx, Graph *g) {
     hard_check(j, g, "frontend");
     for (int i = 0; pass_at(i); i++) {
         const Pass *p = pass_at(i);
-        bool skip = (p->flags & PASS_ALG && cx->strict) || (p->flags & PASS_FUSE && !cx->fuse);
-        if (!skip) run_pass(j, cx, p, g);
-        if (j->opt->stop_after && !strcmp(j->opt->stop_after, p->name)) return false;
+        if (pass_wanted(cx, p)) run_pass(j, cx, p, g);
+        if (!j->opt->stop_after || strcmp(j->opt->stop_after, p->name)) continue;
+        pass_print(&j->text[FKC_GRAPH], cx, g, p);
+        return false;
     }
     return true;
 }
@@ -119,17 +101,9 @@ static void compile_fn(Job *j, Graph *g) {
     BuiltFn fn = {.source = print_graph(j, g)};
     double start;
     int errors = j->diags->errors; /* of other fns: every fn gets its own */
-    if (!run_passes(j, &cx, g)) {
-        graph_print(&j->text[FKC_GRAPH], g);
-        return;
-    }
+    if (!run_passes(j, &cx, g) || j->diags->errors > errors) return;
     start = now();
-    Plan *plan = pass_tile(&cx, g);
-    timed(j, "tile", g->name, &start);
-    if (j->diags->errors > errors) return;
-    pass_schedule(&cx, plan);
-    timed(j, "schedule", g->name, &start);
-    fn.plan = plan;
+    fn.plan = cx.plan;
     emit_texts(j, &fn);
     unsigned lowered =
         1u << FKC_LLVM | 1u << FKC_PTX | 1u << FKC_CUBIN | 1u << FKC_REPORT | 1u << FKC_MODULE;
@@ -152,7 +126,8 @@ static void run_on_graph(Job *j, const char *text, size_t size) {
     str_free(&why);
     for (int i = 0; i < j->opt->n_run_pass && !j->diags->errors; i++)
         run_pass(j, &cx, pass_named(j->opt->run_pass[i]), g);
-    if (!j->diags->errors) graph_print(&j->text[FKC_GRAPH], g);
+    const Pass *last = pass_named(j->opt->run_pass[j->opt->n_run_pass - 1]);
+    if (!j->diags->errors) pass_print(&j->text[FKC_GRAPH], &cx, g, last);
 }
 
 void pipeline_run(Job *j, const char *text, size_t size) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ALG = PASS_ALG, FUSE = PASS_FUSE };
+enum { ALG = PASS_ALG, FUSE = PASS_FUSE, PLAN = PASS_PLAN };
 
 static const Pass table[] = {
 #define PASS(name, flags, what, why) {#name, what, why, flags, pass_##name},
@@ -20,4 +20,22 @@ const Pass *pass_named(const char *name) {
     for (int i = 0; pass_at(i); i++)
         if (!strcmp(table[i].name, name)) return &table[i];
     return NULL;
+}
+
+bool pass_wanted(const PassCtx *cx, const Pass *p) {
+    return !(p->flags & PASS_ALG && cx->strict) && !(p->flags & PASS_FUSE && !cx->fuse);
+}
+
+void pass_run_all(PassCtx *cx, Graph *g) {
+    for (int i = 0; pass_at(i); i++)
+        if (pass_wanted(cx, pass_at(i))) pass_at(i)->run(cx, g);
+}
+
+void pass_print(Str *out, const PassCtx *cx, const Graph *g, const Pass *p) {
+    if (!(p->flags & PASS_PLAN)) {
+        graph_print(out, g);
+        return;
+    }
+    bool scheduled = cx->plan->steps.n && cx->plan->steps.v[0].schedules.n;
+    plan_print(out, cx->plan, true, scheduled);
 }

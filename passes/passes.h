@@ -10,9 +10,10 @@ typedef struct PassCtx {
     Diags *diags;
     bool strict, fuse, invariant;
     const int64_t *hint; /* sizes to price with, one per size; NULL: each 1024 */
+    Plan *plan;          /* what tile and schedule make */
 } PassCtx;
 
-/* Returns true when it changed the graph. */
+/* Returns true when it changed the graph (or the plan). */
 typedef bool PassFn(PassCtx *cx, Graph *g);
 
 typedef struct Pass {
@@ -20,7 +21,7 @@ typedef struct Pass {
     int flags;
     PassFn *run;
 } Pass;
-enum PassFlag { PASS_ALG = 1, PASS_FUSE = 2 };
+enum PassFlag { PASS_ALG = 1, PASS_FUSE = 2, PASS_PLAN = 4 };
 
 #define PASS(name, flags, what, why) PassFn pass_##name;
 #include "passes/pass.def"
@@ -29,8 +30,11 @@ enum PassFlag { PASS_ALG = 1, PASS_FUSE = 2 };
 const Pass *pass_at(int i); /* NULL past the end */
 const Pass *pass_named(const char *name);
 
-/* The last two stages change the level: a tile program a step, then schedules for each. */
-Plan *pass_tile(PassCtx *cx, Graph *g);
-void pass_schedule(PassCtx *cx, Plan *p);
+/* What the pass left behind, as text: the graph, or the plan with what it has by then. */
+void pass_print(Str *out, const PassCtx *cx, const Graph *g, const Pass *p);
+
+/* All passes that the context wants, in order. */
+void pass_run_all(PassCtx *cx, Graph *g);
+bool pass_wanted(const PassCtx *cx, const Pass *p);
 
 #endif

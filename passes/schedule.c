@@ -288,9 +288,13 @@ static Schedule *schedule_general(Arena *a, const TProg *t, const PassCtx *cx) {
     return s;
 }
 
-void pass_schedule(PassCtx *cx, Plan *p) {
+bool pass_schedule(PassCtx *cx, Graph *g) {
+    Plan *p = cx->plan;
+    FK_ASSERT(p && p->graph == g);
     for (int i = 0; i < p->steps.n; i++) {
         Schedule *s = schedule_general(cx->arena, p->steps.v[i].tile, cx);
+        p->steps.v[i].schedules.n = 0;
         vec_push(cx->arena, &p->steps.v[i].schedules, s);
     }
+    return true;
 }

@@ -229,7 +229,7 @@ static void make_temps(Plan *plan, Arena *arena) {
     }
 }
 
-Plan *pass_tile(PassCtx *cx, Graph *g) {
+bool pass_tile(PassCtx *cx, Graph *g) {
     Plan *plan = ARENA_NEW(cx->arena, Plan);
     plan->graph = g;
     int nsteps = 0;
@@ -244,5 +244,6 @@ Plan *pass_tile(PassCtx *cx, Graph *g) {
             vec_push(cx->arena, &plan->steps.v[g->nodes.v[i]->step].stores, i);
     make_temps(plan, cx->arena);
     for (int i = 0; i < nsteps; i++) tile_step(plan, cx->arena, i, cx->strict);
-    return plan;
+    cx->plan = plan;
+    return true;
 }

@@ -192,9 +192,8 @@ static void run_plan(Run *r, bool fuse) {
     PassCtx cx = {.arena = r->a, .target = target_named("sm_80"), .diags = &d, .fuse = fuse};
     cx.hint = r->sizes;
     Graph *g = graph_clone(r->g, r->a);
-    for (int i = 0; pass_at(i); i++) pass_at(i)->run(&cx, g);
-    Plan *p = pass_tile(&cx, g);
-    pass_schedule(&cx, p);
+    pass_run_all(&cx, g);
+    Plan *p = cx.plan;
     r->temp = ARENA_ARRAY(r->a, void *, p->temps.n + 1);
     for (int t = 0; t < p->temps.n; t++) r->temp[t] = banded(r->a, temp_size(r, &p->temps.v[t]));
     for (int i = 0; i < g->params.n; i++)

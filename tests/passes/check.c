@@ -81,15 +81,32 @@ static void explain(const Graph *g, const Param *p, const Inputs *in, const int6
     str_add(why, "\n");
 }
 
+static EvalVal stored(const EvalTensor *t, const int64_t *at) {
+    EvalVal v = {0};
+    int64_t offset = 0;
+    for (int d = 0; d < t->rank; d++) offset += at[d] * t->stride[d];
+    dtype_load(t->type, t->data, offset, &v.r, &v.i);
+    return v;
+}
+
+/* As it comes back from memory. */
+static EvalVal through_memory(DType type, EvalVal v) {
+    if (dtype_class(type) == DC_REAL) v.r = dtype_round(type, v.r);
+    return v;
+}
+
+/* With a == NULL the outputs of `in` are what is compared. */
 static bool compare(const Graph *b, const Graph *a, const Inputs *in, Check1 *c, Str *why) {
-    Eval *eb = eval_new(b, in->sizes, in->t), *ea = eval_new(a, in->sizes, in->t);
+    Eval *eb = eval_new(b, in->sizes, in->t), *ea = a ? eval_new(a, in->sizes, in->t) : NULL;
     bool ok = true;
     for (int i = 0; i < b->params.n && ok; i++) {
         const Param *p = &b->params.v[i];
         int64_t at[8] = {0}, count = p->out;
         for (int d = 0; d < p->rank; d++) count *= in->t[i].extent[d];
         for (int64_t k = 0; k < count && k < ELEMENTS && ok; k++) {
-            EvalVal vb = eval_at(eb, p->node, at), va = eval_at(ea, a->params.v[i].node, at);
+            EvalVal vb = eval_at(eb, p->node, at);
+            EvalVal va = a ? eval_at(ea, a->params.v[i].node, at) : stored(&in->t[i], at);
+            if (!a) vb = through_memory(p->type, vb);
             ok = same_value(p->type, vb, va, c);
             if (!ok) explain(b, p, in, at, vb, va, why);
             c->elements++;
@@ -97,7 +114,7 @@ static bool compare(const Graph *b, const Graph *a, const Inputs *in, Check1 *c,
         }
     }
     eval_free(eb);
-    eval_free(ea);
+    if (ea) eval_free(ea);
     return ok;
 }
 
@@ -107,6 +124,23 @@ bool check_same(const Graph *before, const Graph *after, Check1 *c, Str *why) {
         Inputs in = {0};
         if (!draw(before, round, c->seed * 1000 + (uint64_t)round, &in)) continue;
         ok = compare(before, after, &in, c, why);
+        for (int i = 0; i < before->params.n; i++) free(in.t[i].data);
+    }
+    return ok;
+}
+
+bool check_plan(const Graph *before, const Plan *plan, int split, Check1 *c, Str *why) {
+    bool ok = true;
+    for (int round = 0; round < c->rounds && ok; round++) {
+        Inputs in = {0};
+        if (!draw(before, round, c->seed * 1000 + (uint64_t)round, &in)) continue;
+        for (int i = 0; i < before->params.n; i++) {
+            if (!before->params.v[i].out) continue;
+            size_t bytes = sample_shape(before, i, in.sizes, &in.t[i]);
+            in.t[i].data = malloc(bytes + 8);
+            memset(in.t[i].data, 0xFF, bytes + 8);
+        }
+        ok = eval_plan(plan, in.sizes, in.t, split, why) && compare(before, NULL, &in, c, why);
         for (int i = 0; i < before->params.n; i++) free(in.t[i].data);
     }
     return ok;

@@ -15,4 +15,8 @@ typedef struct Check1 {
 /* False and a text in `why`. Extents 0 and 1, NaN, infinities and -0 are among the draws. */
 bool check_same(const Graph *before, const Graph *after, Check1 *c, Str *why);
 
+/* The same of a graph and the plan made of it, run as tile programs whose loops are cut in `split`
+ * parts. Outputs are compared as they were stored. */
+bool check_plan(const Graph *before, const Plan *plan, int split, Check1 *c, Str *why);
+
 #endif

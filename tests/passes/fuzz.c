@@ -298,15 +298,45 @@ static bool run(Fuzz *f, const char *passes, uint64_t seed, bool strict) {
     return ok;
 }
 
+/* All passes, down to tile programs: these verify, and mean the same. */
+static bool run_down(Fuzz *f, uint64_t seed, bool fuse, bool strict) {
+    Graph *g = graph_clone(f->g, &f->arena);
+    PassCtx cx = {.arena = &f->arena, .target = target_at(0), .fuse = fuse, .strict = strict};
+    Check1 c = {.rounds = 3, .seed = seed, .near = 1e-4, .algebra = true};
+    Str why = {0};
+    pass_run_all(&cx, g);
+    bool ok = true;
+    for (int i = 0; i < cx.plan->steps.n && ok; i++) {
+        const Step *s = &cx.plan->steps.v[i];
+        ok = tile_verify(s->tile, &why) && schedule_verify(s->schedules.v[0], s->tile, &why);
+    }
+    for (int split = 1; split <= 3 && ok; split += 2)
+        ok = check_plan(f->g, cx.plan, split, &c, &why);
+    if (!ok) {
+        fprintf(stderr, "seed %llu, down to tiles%s%s: %s", (unsigned long long)seed,
+                fuse ? "" : ", not fused", strict ? ", strict" : "", str_get(&why));
+        show("before", f->g);
+        show("after", g);
+        Str s = {0};
+        plan_print(&s, cx.plan, true, true);
+        fputs(str_get(&s), stderr);
+        str_free(&s);
+    }
+    str_free(&why);
+    return ok;
+}
+
 static bool try_seed(uint64_t seed) {
     Fuzz f = {0};
     build(&f, seed);
     Str why = {0};
     bool ok = graph_verify(f.g, &why);
     if (!ok) fprintf(stderr, "seed %llu: %s", (unsigned long long)seed, str_get(&why));
-    for (int i = 0; ok && pass_at(i); i++) ok = run(&f, pass_at(i)->name, seed, false);
+    for (int i = 0; ok && pass_at(i); i++)
+        if (!(pass_at(i)->flags & PASS_PLAN)) ok = run(&f, pass_at(i)->name, seed, false);
     ok = ok && run(&f, "fold cse dce contract linear fold cse domain", seed, false);
     ok = ok && run(&f, "fold cse dce contract domain", seed, true);
+    ok = ok && run_down(&f, seed, true, false) && run_down(&f, seed, false, true);
     str_free(&why);
     arena_free(&f.arena);
     return ok;

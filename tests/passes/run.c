@@ -52,6 +52,14 @@ static Graph *parse(Test *t, const char *what, const char *text) {
     return g;
 }
 
+static char *print_after(Test *t, const PassCtx *cx, const Graph *g, const Pass *p) {
+    Str s = {0};
+    pass_print(&s, cx, g, p);
+    char *text = arena_strdup(&t->arena, str_get(&s));
+    str_free(&s);
+    return text;
+}
+
 static char *print(Test *t, const Graph *g) {
     Str s = {0};
     graph_print(&s, g);
@@ -64,6 +72,29 @@ static bool round_trip(Test *t, const char *text) {
     Graph *g = parse(t, "the output does not read back", text);
     return g &&
            (!strcmp(print(t, g), text) || fail(t, "the output reads back as another", print(t, g)));
+}
+
+/* A plan: its programs verify and mean what the graph means. The text is expected as it is. */
+static char *transform_plan(Test *t, const Pass *pass) {
+    PassCtx cx = {.arena = &t->arena, .target = target_at(0), .fuse = true};
+    cx.strict = strstr(t->input, "# strict") != NULL;
+    Graph *g = parse(t, "bad input", t->input);
+    if (!g) return NULL;
+    for (int i = 0; pass_at(i) && pass_at(i) != pass; i++)
+        if (pass_at(i)->flags & PASS_PLAN) pass_at(i)->run(&cx, g);
+    pass->run(&cx, g);
+    Str why = {0};
+    bool ok = true;
+    for (int i = 0; i < cx.plan->steps.n && ok; i++) {
+        const Step *s = &cx.plan->steps.v[i];
+        ok = tile_verify(s->tile, &why);
+        if (s->schedules.n) ok = ok && schedule_verify(s->schedules.v[0], s->tile, &why);
+    }
+    Check1 c = {.algebra = true, .rounds = 30, .seed = 1, .near = 1e-4};
+    for (int split = 1; split <= 3 && ok; split++) ok = check_plan(g, cx.plan, split, &c, &why);
+    if (!ok) fail(t, "the plan is wrong", str_get(&why));
+    str_free(&why);
+    return ok ? print_after(t, &cx, g, pass) : NULL;
 }
 
 /* The output of the pass, or "(unchanged)"; NULL on a fault. */
@@ -110,7 +141,8 @@ static bool run_file(const Pass *pass, const char *path, bool updating) {
     bool ok = text != NULL;
     if (ok) {
         split(&t, text);
-        out = transform(&t, pass, strstr(path, "_keep_") != NULL);
+        out = pass->flags & PASS_PLAN ? transform_plan(&t, pass)
+                                      : transform(&t, pass, strstr(path, "_keep_") != NULL);
         ok = out != NULL;
     }
     if (ok && updating && (!t.expected || strcmp(out, t.expected)))

@@ -167,8 +167,9 @@ static void check_tile(Run *r, const Step *s) {
 }
 
 static void eval_steps(Run *r, PassCtx *cx, Graph *g, const char *mode) {
-    Plan *p = pass_tile(cx, g);
-    pass_schedule(cx, p);
+    pass_tile(cx, g);
+    pass_schedule(cx, g);
+    Plan *p = cx->plan;
     for (int i = 0; i < p->steps.n; i++) check_tile(r, &p->steps.v[i]);
     if (r->failed) return;
     for (int split = 1; split <= 3; split += 2) {
@@ -197,7 +198,7 @@ static void run_mode(Run *r, const char *mode, bool fuse, bool strict) {
     Graph *g = graph_clone(r->g, &a);
     for (int i = 0; pass_at(i) && !r->failed; i++) {
         const Pass *p = pass_at(i);
-        if (strict && p->flags & PASS_ALG) continue;
+        if (!pass_wanted(&cx, p) || p->flags & PASS_PLAN) continue;
         char where[80];
         snprintf(where, sizeof where, "%s, after %s", mode, p->name);
         if (!p->run(&cx, g)) continue;
