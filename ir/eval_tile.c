@@ -46,12 +46,14 @@ static int64_t ix_value_of(void *ctx, const Ix *x, const int64_t *args) {
     return ((Run *)ctx)->v[x->num].i;
 }
 
-static int64_t lin_eval(Run *r, const Lin *l) {
+/* checked: an index of data that leaves 64 bits is outside of every extent. */
+static int64_t lin_eval(Run *r, const Lin *l, bool checked) {
     int64_t at = l->c;
     if (l->x) {
         IxEnv env = {.axis = r->axis, .value = ix_value_of, .ctx = r};
         bool ok = true;
         at = ix_eval(l->x, &env, &ok);
+        if (!ok && checked) return -1;
         if (!ok) fault(r->p, "an index expression divides by 0, or overflows");
         return at;
     }
@@ -63,7 +65,7 @@ static int64_t lin_eval(Run *r, const Lin *l) {
 static int64_t place(Run *r, const PInst *p, const PTensor *t) {
     int64_t at = 0;
     for (int d = 0; d < t->rank; d++) {
-        int64_t x = lin_eval(r, &p->ix[d]);
+        int64_t x = lin_eval(r, &p->ix[d], p->i->checked >> d & 1);
         if (x < 0 || x >= t->extent[d]) {
             if (!(p->i->checked >> d & 1))
                 fault(r->p, "%s of %s at %lld in dimension %d, outside of its extent %lld",
@@ -251,7 +253,7 @@ static void finish(Run *r, const TInst *loop) {
 
 static void run_loop(Run *r, const PInst *p) {
     const TInst *loop = p->i;
-    int64_t lo = lin_eval(r, &p->ix[0]), hi = lin_eval(r, &p->ix[1]);
+    int64_t lo = lin_eval(r, &p->ix[0], false), hi = lin_eval(r, &p->ix[1], false);
     if (lo < hi && (lo < 0 || hi > r->p->extent[loop->axis])) {
         fault(r->p, "loop %s from %lld to %lld, outside of its extent %lld",
               r->p->t->axes.v[loop->axis].name, (long long)lo, (long long)hi,
@@ -279,7 +281,9 @@ static void run_block(Run *r, const PInst *body, int n) {
         const TInst *i = p->i;
         switch (i->kind) {
         case T_CONST: r->v[i->id] = p->constant; break;
-        case T_INDEX: r->v[i->id] = (EvalVal){.i = lin_eval(r, &p->ix[0]), .exact = true}; break;
+        case T_INDEX:
+            r->v[i->id] = (EvalVal){.i = lin_eval(r, &p->ix[0], false), .exact = true};
+            break;
         case T_LOAD: r->v[i->id] = load(r, p); break;
         case T_OP: r->v[i->id] = apply(r, p); break;
         case T_LOOP: run_loop(r, p); break;

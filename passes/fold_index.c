@@ -107,6 +107,9 @@ static Fate narrow(Fold *f, Node *n) {
     }
     if (kept == n->rank) return FOLD_NOT;
     Node *m = without_axes(f, n, drop, kept);
+    for (int i = 0; i < n->nin; i++) /* a checked read would not hand on "0 outside its domain" */
+        if (m->in[i].checked != n->in[i].checked && rb_outside(f->r, n->in[i].node))
+            return FOLD_NOT;
     if (!rb_is_output(f->g, n)) m->name = n->name;
     Operand at, inner = fold_new(f, m);
     graph_map(f->g, &at, m->id);
@@ -166,10 +169,15 @@ static Fate compare(Fold *f, Node *n) {
     if (op_rule(n->op) != RULE_cmp) return FOLD_NOT;
     const Ix *a = rb_integer(g, &n->in[0], true), *b = rb_integer(g, &n->in[1], true);
     if (!a || !b) return FOLD_NOT;
+    bool overflow = g->ix->overflow; /* a difference that leaves 64 bits proves nothing */
+    g->ix->overflow = false;
     const Ix *d = ix_sub(g->ix, a, b), *one = ix_const(g->ix, 1), *zero = ix_const(g->ix, 0);
     bool ge = rb_nonneg(g, d, n, n->rank), le = rb_nonneg(g, ix_neg(g->ix, d), n, n->rank);
     bool gt = rb_nonneg(g, ix_sub(g->ix, d, one), n, n->rank);
     bool lt = rb_nonneg(g, ix_sub(g->ix, ix_neg(g->ix, d), one), n, n->rank);
+    bool wrapped = g->ix->overflow;
+    g->ix->overflow = overflow;
+    if (wrapped) return FOLD_NOT;
     bool is, not;
     switch (n->op) {
     case OP_eq: is = d == zero, not = gt || lt; break;

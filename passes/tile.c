@@ -105,6 +105,57 @@ int tb_operand(TileBuild *b, const Operand *o, const Ix *const *axes, int nax) {
     return tb_value_of(b, o->node, map);
 }
 
+typedef VEC(int) IntVec;
+
+static bool is_zero(const Node *n) {
+    return n->kind == N_CONST && n->num == 0 && n->inum == 0;
+}
+
+static int op_of(TileBuild *b, Op op, DType type, int x, int y, int node) {
+    int dx = b->value_depth.v[x], dy = b->value_depth.v[y];
+    TInst *i = tb_emit(b, tb_scope_at(b, dx > dy ? dx : dy), T_OP, type, 2, 0, node);
+    i->op = op;
+    i->args[0] = x;
+    i->args[1] = y;
+    return i->id;
+}
+
+/* The conditions outside which the value is 0 (LANGUAGE.md rule 4): those of the `within`s that it
+ * is made of through products, quotients, casts and selects of 0, as values of the program. */
+static void conditions(TileBuild *b, int node, const Ix *const *map, Map *seen, IntVec *out) {
+    const Node *n = b->g->nodes.v[node];
+    size_t len;
+    void *key = tb_key_of(b, node, map, n->rank, &len);
+    intptr_t *known = map_put(seen, key, len);
+    if (n->kind != N_OP || *known) return;
+    *known = 1;
+    for (int k = 0; k < n->nin; k++) {
+        const Operand *o = &n->in[k];
+        const Node *src = b->g->nodes.v[o->node];
+        bool passes = (k == 0 && op_traits(n->op) & OPT_Z) || (k == 1 && op_traits(n->op) & OPT_Y);
+        if (n->op == OP_within) passes = k == 1;
+        if (n->op == OP_select && k) passes = is_zero(b->g->nodes.v[n->in[3 - k].node]);
+        if (n->op == OP_within && k == 0) vec_push(b->arena, out, tb_operand(b, o, map, n->rank));
+        if (!passes || o->checked) continue;
+        const Ix **sub = ARENA_ARRAY(b->arena, const Ix *, src->rank);
+        for (int d = 0; d < src->rank; d++) sub[d] = tb_map_in(b, o->map[d], map, n->rank);
+        conditions(b, o->node, sub, seen, out);
+    }
+}
+
+/* A product or quotient of a value that is 0 outside a domain is 0 there, whatever it meets. */
+static int keep_zero(TileBuild *b, const Node *n, const Ix *const *map, int value) {
+    if (n->op != OP_mul && n->op != OP_div) return value;
+    Map seen = {.arena = b->arena};
+    IntVec conds = {0};
+    conditions(b, n->id, map, &seen, &conds);
+    if (!conds.n) return value;
+    int all = conds.v[0];
+    for (int i = 1; i < conds.n; i++)
+        if (conds.v[i] != all) all = op_of(b, OP_and, DT_bool, all, conds.v[i], n->id);
+    return op_of(b, OP_within, n->type, all, value, n->id);
+}
+
 static int compute(TileBuild *b, const Node *n, const Ix *const *map) {
     if (n->kind == N_REDUCE) return tb_reduction(b, n->id, map);
     if (n->kind == N_OP) {
@@ -117,7 +168,7 @@ static int compute(TileBuild *b, const Node *n, const Ix *const *map) {
         TInst *i = tb_emit(b, tb_scope_at(b, depth), T_OP, n->type, n->nin, 0, n->id);
         i->op = n->op;
         if (n->nin) memcpy(i->args, args, sizeof *args * (size_t)n->nin);
-        return i->id;
+        return keep_zero(b, n, map, i->id);
     }
     if (n->kind == N_INDEX) {
         const Ix *x = tb_map_in(b, n->ix, map, n->rank);
