@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build} out=build-gpu
 rm -rf $out && mkdir -p $out/modules || exit 1
 cp $build/fkrun $out/ || exit 1
-for t in gpu_api gpu_runtime_driver; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
+for t in gpu_api gpu_runtime_driver gpu_by_hand; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
 strip $out/fkrun $out/gpu_api
 cp "$(find /usr/lib -name libcmocka.so.0 | head -n 1)" $out/
 fail=0
@@ -24,6 +24,7 @@ for f in tests/programs/*.fk tests/cases/*.fk tests/bench/*.fk examples/*.fk; do
 done
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
+$build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
 rm -f $out/modules/*.log
 ls $out/modules | wc -l
 du -sh $out

@@ -16,7 +16,7 @@ check() { # NAME ARGUMENTS...
     shift
     out=$(timeout 300 $run --check --check-seconds 8 "$@" "$mods/$name.fkm" 2>&1)
     rc=$?
-    printf '%s\n' "$out" >> "$log"
+    printf '%s: %s\n' "$name" "$out" >> "$log"
     if [ $rc -eq 0 ]; then
         pass=$((pass + 1))
     else
@@ -45,7 +45,7 @@ for f in tests/cases/*.fk; do
         check "$(basename "$f" .fk)" "${args[@]}"
     done < <(sed -n 's/^# \(run:\|big:\)/\1/p' "$f")
 done
-api=$(timeout 500 build-gpu/gpu_api $mods/a13_grid.fkm $mods/jit_grid.fkm $mods/a59_dropout.fkm 2>&1)
+api=$(LD_LIBRARY_PATH=build-gpu build-gpu/gpu_by_hand build-gpu/grid.ptx; timeout 500 build-gpu/gpu_api $mods/a13_grid.fkm $mods/jit_grid.fkm $mods/a59_dropout.fkm 2>&1)
 printf '%s\n' "$api" | tee -a "$log"
 pass=$((pass + $(grep -c '^PASS' <<< "$api"))) fail=$((fail + $(grep -c '^F' <<< "$api")))
 echo "$pass passed, $fail failed" | tee -a "$log"
