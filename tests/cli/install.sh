@@ -23,7 +23,7 @@ starts() { # PROGRAM: runs to the end on a GPU, or says that there is none
 }
 
 cp -r "$root/examples" "$work/examples" # out of the tree: nothing of it may be needed
-cmake -S "$work/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/fkc" >/dev/null
+cmake -G Ninja -S "$work/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/fkc" >/dev/null
 cmake --build "$work/build"
 test -s "$work/build/linear_gelu.fkm"
 starts "$work/build/host"
