@@ -138,7 +138,7 @@ static int never_negative(IxPool *ix, const Ix *x) {
  */
 static int holds(IxPool *ix, const Expect *e, const Ix *found, const Ix *io) {
     const Ix *k = ix_const(ix, 1000);
-    const Ix *bound = ix_const(ix, (int64_t)llround(e->number * 1000));
+    const Ix *bound = ix_const(ix, (int64_t)llround(fmin(e->number, 1e15) * 1000));
     if (e->io) bound = ix_mul(ix, bound, io);
     const Ix *slack = ix_sub(ix, bound, ix_mul(ix, found, k));
     if (!strcmp(e->cmp, "<")) return never_negative(ix, ix_sub(ix, slack, ix_const(ix, 1)));
