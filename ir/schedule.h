@@ -14,6 +14,18 @@
  * factor (same lanes; both are loop axes, of loops that are never open together): a row's
  * statistics and the loop that applies them use the same threads.
  *
+ * The wgmma tier (move tma, mul wgmma). The program has one outermost loop (k) whose carry takes
+ * in the product of two loads: A uses k and the grid axis m, B uses k and the grid axis n, neither
+ * uses the other's; further grid axes are batch (tile 1), used by either load or both. Axis m has
+ * tile 64 * x, n a multiple of 8, k the elements of one stage (128 bytes). A value entry for each
+ * of the two loads says place smem, buffers: stages, swizzle 128. Roles: "load" (4 warps, of which
+ * one thread works) and "mma" (4 warps a consumer group, registers each). pingpong: each consumer
+ * group has its own tiles of m x n; otherwise the groups split m. persistent: CTAs walk tiles by
+ * ctaid + i * nctaid in groups of `raster` tiles of m. Values after the loop live in the
+ * accumulator's fragment: a thread knows (row, column) of each of its registers. A store entry:
+ * value of the stored value, place smem: staged through shared memory and TMA, buffers slabs;
+ * without an entry, stores go from registers.
+ *
  * Text form: schedule_print / schedule_parse; grammar at the head of ir/schedule_text.c.
  */
 #ifndef FK_IR_SCHEDULE_H
@@ -28,6 +40,8 @@ typedef enum SPlace { PLACE_reg, PLACE_smem, PLACE_global } SPlace;
 typedef struct SAxis {
     int axis, lanes, regs, vec;
     bool shared; /* on the lanes of the entry before it */
+    int tile;    /* pipelined tiers: elements of a CTA's tile (grid axis) or of a stage (loop axis);
+                    0 reads as 1. lanes, regs and vec are 1 then */
 } SAxis;
 
 typedef struct SValue { /* where a value lives between its definition and its uses */
@@ -64,6 +78,7 @@ typedef struct Schedule {
     int split;      /* parts of the outermost loop on separate CTAs, joined by merge */
     int halves;     /* a guard's body is issued in so many parts */
     bool pingpong, persistent;
+    const Ix *cost; /* predicted nanoseconds, of sizes; NULL: not said. Not in the text. */
 } Schedule;
 
 void schedule_print(Str *out, const Schedule *s, const TProg *t);

@@ -2,8 +2,8 @@
  *
  *     schedule := "schedule" NAME "for" NAME "target" NAME "{" line... "}"    NAME: its tile
  * program line     := "move" ("plain" | "cpasync" | "tma") | "mul" ("fma" | "mma" | "wgmma") |
- * "threads" INT | "axis" NAME ["lanes" INT] ["regs" INT] ["vec" INT] ["shared"]  absent: 1 |
- * "value" VALUE "place" ("reg" | "smem" | "global")
+ * "threads" INT | "axis" NAME ["lanes" INT] ["regs" INT] ["vec" INT] ["tile" INT] ["shared"]
+ * absent: 1 | "value" VALUE "place" ("reg" | "smem" | "global")
  *                 ["buffers" INT] ["swizzle" INT]
  *               | "op" VALUE ["stage" INT] ["order" INT] ["wait" VALUE] ["release" VALUE]
  *               | "role" NAME ["warps" INT] ["regs" INT]
@@ -48,6 +48,7 @@ static void put_lists(Str *out, const Schedule *s, const IxNames *names) {
         put_int(out, "lanes", a->lanes, 1);
         put_int(out, "regs", a->regs, 1);
         put_int(out, "vec", a->vec, 1);
+        put_int(out, "tile", a->tile, 0);
         str_add(out, a->shared ? " shared\n" : "\n");
     }
     for (int i = 0; i < s->values.n; i++) {
@@ -133,6 +134,7 @@ static bool read_axis(Reader *r) {
     if (text_accept(t, "lanes")) a.lanes = read_int(r);
     if (text_accept(t, "regs")) a.regs = read_int(r);
     if (text_accept(t, "vec")) a.vec = read_int(r);
+    if (text_accept(t, "tile")) a.tile = read_int(r);
     a.shared = text_accept(t, "shared");
     vec_push(r->a, &r->s->axes, a);
     return true;
