@@ -11,14 +11,43 @@ typedef enum KParamKind {
     KP_TEMP,   /* pointer to temporary `index` in the workspace */
     KP_STRIDE, /* i64: stride in elements of parameter `index`, dimension `dim` */
     KP_VALUE,  /* i64: the value of `ix` (sizes only) */
-    KP_SCALAR  /* rank-0 input `index`: two parameters, a device pointer (null when the value
+    KP_SCALAR, /* rank-0 input `index`: two parameters, a device pointer (null when the value
                   came from the host) and its 8 raw bytes */
+    KP_TMAP    /* 128-byte tensor map, 64-byte aligned, by value, made at launch from `map` */
 } KParamKind;
+
+/* A tensor map (cuTensorMapEncodeTiled) of parameter or temporary `index`: its dimensions,
+ * innermost first, are dims dim[0..rank) of the tensor; extents and strides come with the launch
+ * (of a temporary: dense). Outside elements load as 0 and are not stored. */
+typedef struct KTmap {
+    bool temp;
+    int rank; /* 1 to 5 */
+    int dim[5];
+    int box[5];  /* elements; box[0] * size of the type is at most 128 bytes when swizzled */
+    int swizzle; /* 0, 32, 64, 128 bytes */
+} KTmap;
+
+/* A condition at launch for a variant to be chosen; all must hold. */
+typedef enum KGuardKind {
+    KG_ALIGN,      /* base of parameter `index` is a multiple of `multiple` bytes (a power of 2) */
+    KG_STRIDE,     /* stride of parameter `index`, dimension `dim`, in bytes, is a multiple of
+                      `multiple` and positive (a dimension of extent 1: always) */
+    KG_STRIDE_ONE, /* that stride is one element (a dimension of extent 1: always) */
+    KG_NONNEG      /* `ix` >= 0, of sizes */
+} KGuardKind;
+
+typedef struct KGuard {
+    KGuardKind kind;
+    int index, dim;
+    int64_t multiple;
+    const Ix *ix;
+} KGuard;
 
 typedef struct KParam {
     KParamKind kind;
     int index, dim;
     const Ix *ix;
+    KTmap map;
 } KParam;
 
 typedef struct Cubin {
@@ -40,10 +69,13 @@ typedef struct Kernel {
     VEC(Cubin) cubins;
     KStats stats;
     VEC(KParam) params;
-    const Ix *tiles; /* CTA tiles of work; the kernel strides over them */
-    const Ix *grid;  /* CTAs in x (at most 2^31 - 1); y and z are 1 */
-    int block;       /* threads */
-    const Ix *smem;  /* dynamic shared bytes; NULL: 0 */
+    const Ix *tiles;    /* CTA tiles of work; the kernel strides over them */
+    const Ix *grid;     /* CTAs in x (at most 2^31 - 1); y and z are 1 */
+    int block;          /* threads */
+    const Ix *smem;     /* dynamic shared bytes; NULL: 0 */
+    VEC(KGuard) guards; /* none: always */
+    const Ix *cost;     /* predicted nanoseconds; NULL: after all that have one */
+    bool persistent;    /* the grid is also cut to the number of multiprocessors */
 } Kernel;
 
 #endif

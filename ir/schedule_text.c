@@ -126,7 +126,7 @@ static int read_value(Reader *r) {
 
 static bool read_axis(Reader *r) {
     Text *t = r->t;
-    SAxis a = {-1, 1, 1, 1, false};
+    SAxis a = {.axis = -1, .lanes = 1, .regs = 1, .vec = 1};
     const char *name = text_name(t);
     for (int i = 0; i < r->p->axes.n; i++)
         if (!strcmp(r->names.axis[i], name)) a.axis = i;
