@@ -109,7 +109,12 @@ static void pack_temps(Packer *p, const Plan *plan, FkmFn *f) {
     for (int i = 0; i < plan->temps.n; i++) {
         const Temp *t = &plan->temps.v[i];
         const Ix *bytes = expect_bytes(plan->graph->ix, t->type, t->rank, t->dims);
-        f->temps[i].bytes = pack_ix(p->arena, bytes, -1, -1);
+        f->temps[i] = (FkmTemp){.bytes = pack_ix(p->arena, bytes, -1, -1),
+                                .dtype = dtype(t->type),
+                                .dims = ARENA_ARRAY(p->arena, FkmExpr, t->rank),
+                                .rank = (uint32_t)t->rank};
+        for (int d = 0; d < t->rank; d++)
+            f->temps[i].dims[d] = pack_ix(p->arena, t->dims[d], -1, -1);
     }
 }
 
@@ -122,6 +127,16 @@ static FkmExpr one(Packer *p, FkmInsn insn) {
     return (FkmExpr){code, 1};
 }
 
+static FkmMap pack_map(const KTmap *k) {
+    FkmMap to = {.temp = k->temp, .rank = (uint8_t)k->rank, .swizzle = (uint8_t)k->swizzle};
+    FK_ASSERT(k->rank > 0 && k->rank <= FKM_MAP_RANK);
+    for (int i = 0; i < k->rank; i++) {
+        to.dim[i] = (uint8_t)k->dim[i];
+        to.box[i] = (uint16_t)k->box[i];
+    }
+    return to;
+}
+
 static FkmParam pack_param(Packer *p, const KParam *k) {
     FkmParam to = {.index = (uint32_t)k->index};
     switch (k->kind) {
@@ -132,6 +147,10 @@ static FkmParam pack_param(Packer *p, const KParam *k) {
         return (FkmParam){.kind = FKM_PARAM_VALUE, .value = one(p, FKM_STRIDE(k->index, k->dim))};
     case KP_VALUE:
         return (FkmParam){.kind = FKM_PARAM_VALUE, .value = pack_ix(p->arena, k->ix, -1, -1)};
+    case KP_TMAP:
+        to.kind = FKM_PARAM_TMAP;
+        to.map = pack_map(&k->map);
+        return to;
     }
     FK_BUG("kernel parameter of kind %d", (int)k->kind);
 }

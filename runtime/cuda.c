@@ -12,6 +12,11 @@
 // cuda.h's types, as far as the calls pass them; enums are ints in the ABI.
 typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUjit_option;
 typedef int CUstreamCaptureStatus, CUstreamCaptureMode;
+typedef int CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion;
+typedef int CUtensorMapFloatOOBfill;
+typedef uint32_t cuuint32_t;
+typedef uint64_t cuuint64_t;
+typedef struct CUtensorMap_st CUtensorMap;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -44,6 +49,11 @@ enum { // their values, from cuda.h
     JIT_ERROR_LOG_SIZE = 6,
     CAPTURE_RELAXED = 2,
     STREAM_NON_BLOCKING = 1,
+
+    MAP_INTERLEAVE_NONE = 0,
+    MAP_PROMOTION_128B = 2, // how much the second-level cache fetches
+    MAP_FILL_ZEROS = 0,
+    FIRST_TENSOR_MAPS = 90, // architecture
 };
 
 #define CU(name, version, need, args) CUresult(*name) args;
@@ -220,6 +230,7 @@ static fk_status cuda_facts(void *self, FkDeviceFacts *f, FkError *error) {
     f->info.driver_version = c->driver;
     f->info.ptx_version = c->ptx;
     f->max_shared = c->max_shared = v[3];
+    f->tensor_maps = cu.cuTensorMapEncodeTiled && f->info.arch >= FIRST_TENSOR_MAPS;
     for (int i = 0; i < 3; i++) f->max_grid[i] = v[4 + i];
     return s;
 }
@@ -407,6 +418,32 @@ static fk_status cuda_function(void *self, void *module, const char *name, FkFun
     return s;
 }
 
+// CUtensorMapDataType of an element type, or -1. Bytes are bytes, whatever they mean.
+static int map_type(DLDataType t) {
+    enum { U8 = 0, I32 = 3, I64 = 5, F16 = 6, F32 = 7, BF16 = 9 };
+    if (t.bits == 8) return U8;
+    if (t.code == kDLBfloat && t.bits == 16) return BF16;
+    if (t.code == kDLFloat) return t.bits == 16 ? F16 : t.bits == 32 ? F32 : -1;
+    if (t.code == kDLInt) return t.bits == 32 ? I32 : t.bits == 64 ? I64 : -1;
+    return -1;
+}
+
+// CUtensorMapSwizzle of 0, 32, 64, 128 bytes.
+static int map_swizzle(uint32_t bytes) {
+    return bytes == 128 ? 3 : (int)(bytes / 32);
+}
+
+static fk_status cuda_tensor_map(void *self, const FkTmap *m, void *out, FkError *error) {
+    static const cuuint32_t steps[FK_TMAP_RANK] = {1, 1, 1, 1, 1};
+    int type = map_type(m->dtype);
+    if (!cu.cuTensorMapEncodeTiled || type < 0)
+        return FK_FAIL(error, FK_ERROR_UNSUPPORTED, "no tensor map of DLPack code %u with %u bits",
+                       m->dtype.code, m->dtype.bits);
+    CALL(cuTensorMapEncodeTiled, out, type, m->rank, (void *)(uintptr_t)m->address, m->extent,
+         m->stride + 1, m->box, steps, MAP_INTERLEAVE_NONE, map_swizzle(m->swizzle),
+         MAP_PROMOTION_128B, MAP_FILL_ZEROS);
+}
+
 static fk_status cuda_launch(void *self, const FkFunction *f, const FkGrid *g, void **params,
                              int n_params, void *stream, FkError *error) {
     bool pushed;
@@ -440,6 +477,7 @@ static const FkDeviceOps cuda_ops = {
     .module_load = cuda_module_load,
     .module_unload = cuda_module_unload,
     .function = cuda_function,
+    .tensor_map = cuda_tensor_map,
     .launch = cuda_launch,
 };
 

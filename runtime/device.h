@@ -27,6 +27,7 @@ typedef struct FkDeviceFacts {
     int64_t max_grid[3];
     int64_t max_shared; // bytes a block may have, static and dynamic
     bool ptx_only;      // takes no cubins: the emulator
+    bool tensor_maps;   // it has tensor_map, and the chip uses them
 } FkDeviceFacts;
 
 typedef struct FkFunction {
@@ -38,8 +39,21 @@ typedef struct FkGrid {
     uint32_t grid[3], block[3], shared;
 } FkGrid;
 
+// A tensor map wanted: dimensions innermost first, the tile that a copy moves, and how its rows are
+// permuted in shared memory. Elements outside of the tensor read as 0.
+enum { FK_TMAP_RANK = 5, FK_TMAP_BYTES = 128, FK_TMAP_ALIGN = 64 };
+typedef struct FkTmap {
+    uint64_t address;
+    uint64_t extent[FK_TMAP_RANK]; // elements
+    uint64_t stride[FK_TMAP_RANK]; // bytes; of dimension 0: one element
+    uint32_t box[FK_TMAP_RANK];    // elements
+    uint32_t rank;
+    uint32_t swizzle; // bytes: 0, 32, 64, 128
+    DLDataType dtype;
+} FkTmap;
+
 // First member of the table, raised by any change of it: libfkemu.so may be of another build.
-enum { FK_DEVICE_ABI = 1 };
+enum { FK_DEVICE_ABI = 2 };
 
 typedef struct FkDeviceOps {
     uint32_t abi; // FK_DEVICE_ABI
@@ -70,7 +84,9 @@ typedef struct FkDeviceOps {
     void (*module_unload)(void *self, void *module);
     fk_status (*function)(void *self, void *module, const char *name, FkFunction *f,
                           FkError *error);
-    // params[i] points at the i-th parameter's 8 bytes.
+    // Writes the FK_TMAP_BYTES of a tensor map to `out`, aligned to FK_TMAP_ALIGN.
+    fk_status (*tensor_map)(void *self, const FkTmap *map, void *out, FkError *error);
+    // params[i] points at the i-th parameter's bytes: 8, or those of a tensor map.
     fk_status (*launch)(void *self, const FkFunction *f, const FkGrid *grid, void **params,
                         int n_params, void *stream, FkError *error);
 } FkDeviceOps;

@@ -206,6 +206,10 @@ FK_API fk_status fk_workspace_init(fk_fn *fn, DLTensor *const *args, int n, void
 /* Loads the kernels that such a launch needs, so that the launch can be captured and is not slow
  * the first time. PTX, ARCH, DRIVER_TOO_OLD, MEMORY. */
 FK_API fk_status fk_fn_prepare(fk_fn *fn, DLTensor *const *args, int n);
+/* The name of the variant ("general") that such a launch takes in step `step` of the plan; the text
+ * belongs to the module. */
+FK_API fk_status fk_fn_variant(fk_fn *fn, DLTensor *const *args, int n, int step,
+                               const char **name);
 /* Enqueues the fn on `stream`. `workspace` may be NULL if 0 bytes are needed. On a capturing stream
  * a fn that was not prepared returns CAPTURE and leaves the capture intact. */
 FK_API fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, size_t bytes,

@@ -12,8 +12,9 @@
 //                  size = number / divisor, exactly, number >= 0, divisor > 0
 //   2. dims    every extent of every tensor must equal its dim expression
 //   3. checks  value >= 0, unless `unless` is non-zero
-//   4. steps   in order; of each the cheapest variant whose guard holds and which has an image for
-//              the device; its launches in order; a launch with a 0 in its grid is skipped
+//   4. steps   in order; of each the cheapest variant whose guard holds, whose tensor maps the
+//              hardware can express, and which has an image for the device; its launches in order;
+//              a launch with a 0 in its grid is skipped
 // The workspace is [zeroed head][temporaries][scratch of the chosen variant], each part and each
 // temporary 256-aligned; scratch is reused from step to step and shared by a variant's launches.
 #ifndef RUNTIME_FKM_H
@@ -24,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FKM_VERSION = 1, // raised by any change of the bytes
+    FKM_VERSION = 2, // raised by any change of the bytes
     FKM_ALIGN = 256, // of temporaries, and the largest answer of ALIGN
 
     FKM_MAX_TENSORS = 128, // of a fn; these bound what a launch keeps on its stack
@@ -33,9 +34,14 @@ enum {
     FKM_MAX_SIZES = 128,
     FKM_MAX_TEMPS = 512,
     FKM_MAX_STEPS = 1024,
-    FKM_MAX_VARIANTS = 64,  // of a step
-    FKM_MAX_LAUNCHES = 3,   // of a variant
-    FKM_MAX_PARAMS = 512,   // of a launch: 4 KiB, as every driver takes
+    FKM_MAX_VARIANTS = 64, // of a step
+    FKM_MAX_LAUNCHES = 3,  // of a variant
+    FKM_MAX_PARAMS = 512,  // of a launch, 8 bytes each: 4 KiB, as every driver takes
+    FKM_MAX_MAPS = 12,     // of a launch; each takes the room of MAP_BYTES, aligned to MAP_ALIGN
+    FKM_MAP_BYTES = 128,
+    FKM_MAP_ALIGN = 64,
+    FKM_MAP_RANK = 5,
+    FKM_MAP_BOX = 256,      // most elements of a box along a dimension
     FKM_MAX_CODE = 1 << 16, // instructions of an expression
     FKM_MAX_STACK = 32,
 };
@@ -99,8 +105,12 @@ typedef struct {
     char *text;
 } FkmCheck;
 
+// Dense and row-major. `dims` say what a tensor map of it needs; bytes is what it takes.
 typedef struct {
     FkmExpr bytes;
+    uint8_t dtype; // FkmDtype
+    FkmExpr *dims; // extents, over sizes only
+    uint32_t rank;
 } FkmTemp;
 
 typedef enum {
@@ -111,13 +121,27 @@ typedef enum {
     FKM_PARAM_HEAD,    // address of the workspace's zeroed head
     FKM_PARAM_SCALAR, // rank-0 tensor `index`: TWO parameters: its address, or null if it is on the
                       // CPU; then its bytes, zero-extended to 8 (0 if it is on the device)
+    FKM_PARAM_TMAP,   // MAP_BYTES by value: the tensor map `map` of tensor or temporary `index`
     FKM_PARAM_KINDS
 } FkmParamKind;
+
+// What cuTensorMapEncodeTiled is asked for besides the address, extents and strides of the launch.
+// Its dimension i, innermost first, is dimension dim[i] of the tensor. Hardware can express it if
+// every extent is 1 .. 2^31, the address and the strides of dimensions after the first are
+// multiples of 16 bytes, those strides are positive and below 2^40 bytes, and the first
+// dimension's stride is one element; strides of extents of 1 do not matter.
+typedef struct {
+    bool temp;             // of temporary `index`, else of tensor `index`
+    uint8_t rank, swizzle; // 1 .. MAP_RANK; 0, 32, 64 or 128 bytes
+    uint8_t dim[FKM_MAP_RANK];
+    uint16_t box[FKM_MAP_RANK]; // elements
+} FkmMap;
 
 typedef struct {
     uint8_t kind; // FkmParamKind
     uint32_t index;
     FkmExpr value; // of VALUE; of an address: bytes added to it (absent: 0)
+    FkmMap map;    // of TMAP, and stored only there
 } FkmParam;
 
 typedef struct {

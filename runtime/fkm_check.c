@@ -133,6 +133,41 @@ static bool check_checks(const Check *c, const FkmFn *f) {
     return true;
 }
 
+static bool check_temp(const Check *c, const FkmTemp *t) {
+    if (!expr(c, "a temporary", &t->bytes, true, with_extents)) return false;
+    if (t->dtype >= FKM_DTYPES) return refuse(c, "a temporary has an unknown dtype");
+    if (!limit(c, "dimensions of a temporary", t->rank, FKM_MAX_RANK)) return false;
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (!expr(c, "a dimension of a temporary", &t->dims[d], true, sizes_only)) return false;
+    return true;
+}
+
+// A tensor map that the hardware can express at all: the rest comes with a launch.
+static bool check_map(const Check *c, const FkmFn *f, const FkmParam *p) {
+    const FkmMap *m = &p->map;
+    if (p->index >= (m->temp ? f->n_temps : f->n_tensors))
+        return refuse(c, "a tensor map of nothing");
+    uint32_t rank = m->temp ? f->temps[p->index].rank : f->tensors[p->index].rank, seen = 0;
+    uint32_t bits =
+        (uint32_t)dtypes[m->temp ? f->temps[p->index].dtype : f->tensors[p->index].dtype].bits;
+    uint32_t row = m->box[0] * bits / 8;
+    if (p->value.n) return refuse(c, "a tensor map with an offset");
+    if (m->rank < 1 || m->rank > FKM_MAP_RANK) return refuse(c, "a tensor map of rank %u", m->rank);
+    for (int i = 0; i < m->rank; i++) {
+        if (m->dim[i] >= rank || seen >> m->dim[i] & 1)
+            return refuse(c, "a tensor map over dimension %u, absent or taken twice", m->dim[i]);
+        seen |= (uint32_t)1 << m->dim[i];
+        if (!m->box[i] || m->box[i] > FKM_MAP_BOX)
+            return refuse(c, "a tensor map with a box of %u elements", m->box[i]);
+    }
+    if (m->swizzle && m->swizzle != 32 && m->swizzle != 64 && m->swizzle != 128)
+        return refuse(c, "a tensor map with a swizzle of %u bytes", m->swizzle);
+    if (bits < 8) return refuse(c, "a tensor map of half bytes");
+    if (row % 16 || (m->swizzle && row > m->swizzle))
+        return refuse(c, "a tensor map whose box is %u bytes wide", row);
+    return true;
+}
+
 static bool check_param(const Check *c, const FkmFn *f, const FkmParam *p) {
     if (p->kind >= FKM_PARAM_KINDS) return refuse(c, "a parameter of an unknown kind");
     bool tensor = p->kind == FKM_PARAM_TENSOR || p->kind == FKM_PARAM_SCALAR;
@@ -145,12 +180,13 @@ static bool check_param(const Check *c, const FkmFn *f, const FkmParam *p) {
         return refuse(c, "'%s' may be on the CPU and has no address", f->tensors[p->index].name);
     if (p->kind == FKM_PARAM_TEMP && p->index >= f->n_temps)
         return refuse(c, "a parameter names no temporary");
+    if (p->kind == FKM_PARAM_TMAP) return check_map(c, f, p);
     return expr(c, "a parameter", &p->value, p->kind == FKM_PARAM_VALUE, everything);
 }
 
 static bool check_launch(const Check *c, const FkmFn *f, const FkmLaunch *l) {
     uint64_t threads = 1;
-    uint32_t n = 0;
+    uint32_t n = 0, maps = 0, unit = FKM_MAP_ALIGN / 8;
     if (l->kernel >= c->m->n_kernels) return refuse(c, "a launch names no kernel");
     for (int i = 0; i < 3; i++) {
         if (!expr(c, "a grid", &l->grid[i], true, everything)) return false;
@@ -163,9 +199,13 @@ static bool check_launch(const Check *c, const FkmFn *f, const FkmLaunch *l) {
     if (!limit(c, "parameters of a kernel", l->n_params, FKM_MAX_PARAMS)) return false;
     for (uint32_t i = 0; i < l->n_params; i++) {
         if (!check_param(c, f, &l->params[i])) return false;
-        n += l->params[i].kind == FKM_PARAM_SCALAR ? 2 : 1;
+        bool is_map = l->params[i].kind == FKM_PARAM_TMAP;
+        if (is_map) n = (n + unit - 1) / unit * unit;
+        n += is_map ? FKM_MAP_BYTES / 8 : l->params[i].kind == FKM_PARAM_SCALAR ? 2 : 1;
+        maps += is_map;
     }
-    return limit(c, "parameters of a kernel", n, FKM_MAX_PARAMS);
+    return limit(c, "tensor maps of a kernel", maps, FKM_MAX_MAPS) &&
+           limit(c, "parameters of a kernel", n, FKM_MAX_PARAMS);
 }
 
 static bool check_step(const Check *c, const FkmFn *f, const FkmStep *s) {
@@ -198,7 +238,7 @@ static bool check_fn(Check *c, FkmFn *f) {
     if (!check_tensors(c, f) || !check_solves(c, f) || !check_checks(c, f)) return false;
     if (!expr(c, "the workspace's head", &f->head, false, with_extents)) return false;
     for (uint32_t i = 0; i < f->n_temps; i++)
-        if (!expr(c, "a temporary", &f->temps[i].bytes, true, with_extents)) return false;
+        if (!check_temp(c, &f->temps[i])) return false;
     for (uint32_t i = 0; i < f->n_steps; i++)
         if (!check_step(c, f, &f->steps[i])) return false;
     return true;

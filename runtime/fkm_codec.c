@@ -187,8 +187,26 @@ static void check(Codec *c, void *p) {
     text(c, &k->text);
 }
 
+static void extent(Codec *c, void *p) {
+    expr(c, p);
+}
+
 static void temp(Codec *c, void *p) {
-    expr(c, &((FkmTemp *)p)->bytes);
+    FkmTemp *t = p;
+    expr(c, &t->bytes);
+    NUMBER(c, t->dtype);
+    ARRAY(c, t->dims, t->rank, 4, extent);
+}
+
+// As many dimensions as the rank says, whatever it says: fkm_check refuses other ranks.
+static void map(Codec *c, FkmMap *m) {
+    flag(c, &m->temp);
+    NUMBER(c, m->rank);
+    NUMBER(c, m->swizzle);
+    for (int i = 0; i < m->rank && i < FKM_MAP_RANK; i++) {
+        NUMBER(c, m->dim[i]);
+        NUMBER(c, m->box[i]);
+    }
 }
 
 static void param(Codec *c, void *p) {
@@ -196,6 +214,7 @@ static void param(Codec *c, void *p) {
     NUMBER(c, a->kind);
     NUMBER(c, a->index);
     expr(c, &a->value);
+    if (a->kind == FKM_PARAM_TMAP) map(c, &a->map);
 }
 
 static void launch(Codec *c, void *p) {
@@ -232,7 +251,7 @@ static void fn(Codec *c, void *p) {
     ARRAY(c, f->solves, f->n_solves, 20, solve);
     ARRAY(c, f->checks, f->n_checks, 20, check);
     expr(c, &f->head);
-    ARRAY(c, f->temps, f->n_temps, 4, temp);
+    ARRAY(c, f->temps, f->n_temps, 9, temp);
     ARRAY(c, f->steps, f->n_steps, 8, step);
 }
 

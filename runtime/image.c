@@ -45,6 +45,7 @@ static bool usable(const fk_module *m, const FkmVariant *v) {
     fkm_arch(v->arch, &arch);
     if (!ptx_fits(arch, m->device->facts.info.arch)) return false;
     for (uint32_t i = 0; i < v->n_launches; i++) {
+        if (!m->device->facts.tensor_maps && fk_tmap_count(&v->launches[i])) return false;
         const FkLoaded *k = &m->kernels[v->launches[i].kernel];
         if (k->cubin < 0 && !k->ptx) return false;
     }

@@ -19,10 +19,12 @@ static fk_status no_image(const fk_fn *fn, const FkmStep *s) {
     const fk_device_info *info = &m->device->facts.info;
     char archs[256] = "";
     size_t n = 0;
+    bool maps = false;
     for (uint32_t v = 0; v < s->n_variants; v++) {
         const FkmVariant *var = &s->variants[v];
         for (uint32_t l = 0; l < var->n_launches; l++) {
             const FkmKernel *k = &m->tree->kernels[var->launches[l].kernel];
+            maps |= !m->device->facts.tensor_maps && fk_tmap_count(&var->launches[l]);
             if (!m->kernels[var->launches[l].kernel].ptx_too_new) continue;
             return fk_fail(
                 FK_ERROR_DRIVER_TOO_OLD,
@@ -38,14 +40,23 @@ static fk_status no_image(const fk_fn *fn, const FkmStep *s) {
     }
     return fk_fail(
         FK_ERROR_ARCH,
-        "fn '%s', step '%s': the module has code for %s, and the device is sm_%d; compile "
+        "fn '%s', step '%s': the module has code for %s%s, and the device is sm_%d; compile "
         "with --arch=sm_%d",
-        fn->fn->name, s->name ? s->name : "", archs, info->arch, info->arch);
+        fn->fn->name, s->name ? s->name : "", archs,
+        maps ? " with tensor maps, which need a driver for CUDA 12" : "", info->arch, info->arch);
 }
 
+// The guard holds, and the hardware can express the tensor maps.
 static bool holds(const FkBound *b, const FkmVariant *v) {
     int64_t guard;
-    return !v->guard.n || (fkm_eval(&v->guard, &b->env, &guard) && guard);
+    FkTmap map;
+    if (v->guard.n && !(fkm_eval(&v->guard, &b->env, &guard) && guard)) return false;
+    for (uint32_t l = 0; l < v->n_launches; l++)
+        for (uint32_t i = 0; i < v->launches[l].n_params; i++) {
+            const FkmParam *p = &v->launches[l].params[i];
+            if (p->kind == FKM_PARAM_TMAP && !fk_tmap_describe(b, p, 0, &map)) return false;
+        }
+    return true;
 }
 
 // The cheapest usable variant whose guard holds. If addresses are missing, scratch is the most that
@@ -195,25 +206,61 @@ static uint64_t scalar_value(const FkBound *b, uint32_t tensor) {
     return v;
 }
 
-static bool eval_params(const Run *r, const FkmLaunch *l, uint64_t *value, int *n) {
-    *n = 0;
+// The parameters of a launch: param[i] points into value or map.
+typedef struct {
+    _Alignas(FKM_MAP_ALIGN) unsigned char map[FKM_MAX_MAPS][FKM_MAP_BYTES];
+    uint64_t value[FKM_MAX_PARAMS];
+    void *param[FKM_MAX_PARAMS];
+    int n, n_maps, n_values;
+} Params;
+
+static void push_value(Params *to, uint64_t v) {
+    to->param[to->n++] = &to->value[to->n_values];
+    to->value[to->n_values++] = v;
+}
+
+static fk_status push_map(const Run *r, const FkmLaunch *l, const FkmParam *p, Params *to) {
+    const FkmFn *f = r->b->fn->fn;
+    FkTmap map;
+    uint64_t base = p->map.temp ? r->workspace + r->plan->temp[p->index] : r->b->address[p->index];
+    if (!fk_tmap_describe(r->b, p, base, &map)) return failed(r, l, "a tensor map");
+    void *out = to->map[to->n_maps++];
+    to->param[to->n++] = out;
+    fk_status s = fk_tmap_get(r->b->fn, &map, out);
+    if (!s) return FK_OK;
+    char why[sizeof(FkError)];
+    snprintf(why, sizeof why, "%s", fk_last_error());
+    const char *quote = p->map.temp ? "" : "'",
+               *name = p->map.temp ? "" : f->tensors[p->index].name;
+    return fk_fail(s, "fn '%s', kernel '%s', the tensor map of %s %u%s%s%s%s: %.3700s", f->name,
+                   r->b->fn->module->tree->kernels[l->kernel].name,
+                   p->map.temp ? "temporary" : "argument", p->index, p->map.temp ? "" : " ", quote,
+                   name, quote, why);
+}
+
+static fk_status eval_params(const Run *r, const FkmLaunch *l, Params *to) {
+    to->n = to->n_maps = to->n_values = 0;
     for (uint32_t i = 0; i < l->n_params; i++) {
         const FkmParam *p = &l->params[i];
         int64_t v;
         uint64_t base = 0;
-        if (!fkm_eval(&p->value, &r->b->env, &v)) return false;
+        fk_status s;
+        if (!fkm_eval(&p->value, &r->b->env, &v)) return failed(r, l, "a parameter");
         switch ((FkmParamKind)p->kind) {
         case FKM_PARAM_TENSOR:
         case FKM_PARAM_SCALAR: base = r->b->address[p->index]; break;
         case FKM_PARAM_TEMP: base = r->workspace + r->plan->temp[p->index]; break;
         case FKM_PARAM_SCRATCH: base = r->workspace + r->plan->scratch; break;
         case FKM_PARAM_HEAD: base = r->workspace; break;
+        case FKM_PARAM_TMAP:
+            if ((s = push_map(r, l, p, to))) return s;
+            continue;
         default: break;
         }
-        value[(*n)++] = base + (uint64_t)v;
-        if (p->kind == FKM_PARAM_SCALAR) value[(*n)++] = scalar_value(r->b, p->index);
+        push_value(to, base + (uint64_t)v);
+        if (p->kind == FKM_PARAM_SCALAR) push_value(to, scalar_value(r->b, p->index));
     }
-    return true;
+    return FK_OK;
 }
 
 // Loading is allowed unless the stream captures: then the driver may refuse, and break the capture.
@@ -228,20 +275,16 @@ static fk_status function_of(const Run *r, const FkmLaunch *l, const FkFunction 
 }
 
 static fk_status launch_one(const Run *r, const FkmLaunch *l) {
-    uint64_t value[FKM_MAX_PARAMS];
-    void *params[FKM_MAX_PARAMS];
+    Params params;
     const fk_device *d = r->b->fn->module->device;
     const FkFunction *f;
     FkGrid g;
-    int n;
     bool skip;
     fk_status s = eval_grid(r, l, &g, &skip);
     if (s || skip) return s;
     if ((s = function_of(r, l, &f)) || (s = eval_shared(r, l, f, &g))) return s;
-    if (!eval_params(r, l, value, &n)) return failed(r, l, "a parameter");
-    if (!r->enqueue) return FK_OK;
-    for (int i = 0; i < n; i++) params[i] = &value[i];
-    s = d->ops->launch(d->self, f, &g, params, n, r->stream, fk_error());
+    if ((s = eval_params(r, l, &params)) || !r->enqueue) return s;
+    s = d->ops->launch(d->self, f, &g, params.param, params.n, r->stream, fk_error());
     if (!s) return FK_OK;
     char why[sizeof(FkError)];
     snprintf(why, sizeof why, "%s", fk_last_error());
@@ -310,6 +353,21 @@ fk_status fk_fn_prepare(fk_fn *fn, DLTensor *const *args, int n) {
                 s = load_variant(&b, &step->variants[v]);
     }
     return s;
+}
+
+fk_status fk_fn_variant(fk_fn *fn, DLTensor *const *args, int n, int step, const char **name) {
+    FkBound b;
+    Plan p;
+    if (!fn || !name) return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_variant: fn or name is null");
+    if (step < 0 || (uint32_t)step >= fn->fn->n_steps)
+        return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_variant: fn '%s' has no step %d", fn->fn->name,
+                       step);
+    fk_status s = fk_bind(fn, args, n, false, &b);
+    if (!s) s = make_plan(&b, &p);
+    if (s) return s;
+    const char *text = fn->fn->steps[step].variants[p.variant[step]].name;
+    *name = text ? text : "";
+    return FK_OK;
 }
 
 fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, size_t bytes,

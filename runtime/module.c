@@ -9,7 +9,10 @@ static void free_module(fk_module *m) {
     const fk_device *d = m->device;
     for (uint32_t i = 0; m->kernels && i < m->tree->n_kernels; i++)
         if (m->kernels[i].module) d->ops->module_unload(d->self, m->kernels[i].module);
-    for (uint32_t i = 0; m->fns && i < m->tree->n_fns; i++) free(m->fns[i].usable);
+    for (uint32_t i = 0; m->fns && i < m->tree->n_fns; i++) {
+        free(m->fns[i].usable);
+        fk_tmap_cache_free(m->fns[i].tmaps);
+    }
     fkm_free(m->tree);
     free(m->kernels);
     free(m->fns);
@@ -27,6 +30,9 @@ static bool make_fns(fk_module *m) {
         m->fns[i] = (fk_fn){.module = m, .fn = &tree->fns[i]};
         m->fns[i].usable = calloc(tree->fns[i].n_steps + 1, sizeof(uint64_t));
         if (!m->fns[i].usable) return false;
+        if (!fk_tmap_wanted(&tree->fns[i])) continue;
+        m->fns[i].tmaps = fk_tmap_cache_new();
+        if (!m->fns[i].tmaps) return false;
     }
     return true;
 }
@@ -141,12 +147,6 @@ fk_fn *fk_module_fn_at(fk_module *m, int index) {
 
 // ---- describing a fn ----
 
-static const DLDataType dl_types[FKM_DTYPES] = {
-#define DTYPE(name, text, code, bits) {code, bits, 1},
-#include "runtime/dtype.def"
-#undef DTYPE
-};
-
 void fk_fn_describe(const fk_fn *fn, fk_fn_info *info) {
     const FkmFn *f = fn->fn;
     *info = (fk_fn_info){.name = f->name, .graph = f->graph};
@@ -165,7 +165,7 @@ fk_status fk_fn_param(const fk_fn *fn, int i, fk_param_info *info) {
     if (!t || !info)
         return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_param: a null argument, or no parameter %d", i);
     *info = (fk_param_info){.name = t->name, .dtype = fkm_dtype_name((FkmDtype)t->dtype)};
-    info->dl = dl_types[t->dtype];
+    info->dl = fk_dl_types[t->dtype];
     info->rank = (int)t->rank;
     info->is_output = t->is_output;
     return FK_OK;

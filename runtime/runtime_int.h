@@ -28,7 +28,8 @@ typedef struct FkLoaded {
 struct fk_fn {
     fk_module *module;
     const FkmFn *fn;
-    uint64_t *usable; // by step: bit i is set if variant i has an image for this device
+    uint64_t *usable;          // by step: bit i is set if variant i has an image for this device
+    struct FkTmapCache *tmaps; // NULL: no variant needs tensor maps
 };
 
 struct fk_module {
@@ -68,6 +69,8 @@ typedef struct FkBound {
     uint64_t low[FKM_MAX_TENSORS], high[FKM_MAX_TENSORS]; // the bytes [low, high) it spans
 } FkBound;
 
+extern const DLDataType fk_dl_types[FKM_DTYPES];
+
 // Proves arguments `args` against the signature, solves sizes, and runs the checks. With
 // need_data, tensors with elements must have data, and overlap is checked.
 fk_status fk_bind(const fk_fn *fn, DLTensor *const *args, int n, bool need_data, FkBound *b);
@@ -75,5 +78,17 @@ fk_status fk_bind(const fk_fn *fn, DLTensor *const *args, int n, bool need_data,
 fk_status fk_bind_tensor(FkBound *b, uint32_t i, bool need_data);
 // Proves that outputs share nothing with others, and nobody with the workspace.
 fk_status fk_check_overlap(const FkBound *b, const void *workspace, uint64_t bytes);
+
+// ---- tensor maps (tmap.c) ----
+
+uint32_t fk_tmap_count(const FkmLaunch *l);
+bool fk_tmap_wanted(const FkmFn *fn);        // by a launch of any variant
+struct FkTmapCache *fk_tmap_cache_new(void); // NULL: out of memory
+void fk_tmap_cache_free(struct FkTmapCache *c);
+// What the device is to be asked for parameter p, a TMAP whose tensor begins at `address` (0: not
+// known yet; then as well aligned as b knows). False if the hardware cannot express it.
+bool fk_tmap_describe(const FkBound *b, const FkmParam *p, uint64_t address, FkTmap *map);
+// The map, from the fn's cache or the device, to `out` (aligned to FKM_MAP_ALIGN).
+fk_status fk_tmap_get(const fk_fn *fn, const FkTmap *map, void *out);
 
 #endif

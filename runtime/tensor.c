@@ -9,7 +9,7 @@
     fk_fail(status, "fn '%s', argument %u '%s': " format, (b)->fn->fn->name, (unsigned)(i),        \
             (b)->fn->fn->tensors[i].name, __VA_ARGS__)
 
-static const DLDataType types[FKM_DTYPES] = {
+const DLDataType fk_dl_types[FKM_DTYPES] = {
 #define DTYPE(name, text, code, bits) {code, bits, 1},
 #include "runtime/dtype.def"
 #undef DTYPE
@@ -20,9 +20,9 @@ static fk_status check_type(const FkBound *b, uint32_t i, DLDataType found) {
     const char *needed = fkm_dtype_name(want);
     if (found.lanes != 1)
         return REFUSE(b, i, FK_ERROR_LANES, "lanes must be 1, found %u", (unsigned)found.lanes);
-    if (found.code == types[want].code && found.bits == types[want].bits) return FK_OK;
+    if (found.code == fk_dl_types[want].code && found.bits == fk_dl_types[want].bits) return FK_OK;
     for (int t = 0; t < FKM_DTYPES; t++)
-        if (found.code == types[t].code && found.bits == types[t].bits)
+        if (found.code == fk_dl_types[t].code && found.bits == fk_dl_types[t].bits)
             return REFUSE(b, i, FK_ERROR_DTYPE, "the element type must be %s, found %s", needed,
                           fkm_dtype_name((FkmDtype)t));
     return REFUSE(b, i, FK_ERROR_DTYPE,

@@ -104,6 +104,20 @@ static fk_status fake_function(void *self, void *module, const char *name, FkFun
     return FK_OK;
 }
 
+// The bytes begin with a mark that fake_launch knows a map by.
+static fk_status fake_tensor_map(void *self, const FkTmap *map, void *out, FkError *error) {
+    Fake *f = self;
+    const uint64_t mark = FAKE_MAP;
+    if ((uintptr_t)out % FK_TMAP_ALIGN) f->misaligned = true;
+    if (f->fail_map) return FK_FAIL(error, f->fail_map, "fake: no map");
+    f->encoded++;
+    memcpy(out, &mark, 8);
+    memcpy((char *)out + 8, map, FK_TMAP_BYTES - 8);
+    if (f->record) f->map = *map;
+    return FK_OK;
+}
+_Static_assert(sizeof(FkTmap) == FK_TMAP_BYTES - 8, "a fake map holds its request");
+
 static fk_status fake_launch(void *self, const FkFunction *f, const FkGrid *grid, void **params,
                              int n, void *stream, FkError *error) {
     Fake *fake = self;
@@ -113,7 +127,12 @@ static fk_status fake_launch(void *self, const FkFunction *f, const FkGrid *grid
     FakeLaunch *l = &fake->launches[fake->n_launches++];
     *l = (FakeLaunch){.f = f, .grid = *grid, .n = n, .stream = stream};
     snprintf(l->name, sizeof l->name, "%s", (const char *)f->handle);
-    for (int i = 0; i < n && i < 64; i++) memcpy(&l->param[i], params[i], 8);
+    for (int i = 0; i < n && i < 64; i++) {
+        memcpy(&l->param[i], params[i], 8);
+        if (l->param[i] != FAKE_MAP || l->n_maps == 4) continue;
+        if ((uintptr_t)params[i] % FK_TMAP_ALIGN) fake->misaligned = true;
+        memcpy(l->map[l->n_maps++], params[i], FK_TMAP_BYTES);
+    }
     return FK_OK;
 }
 
@@ -137,6 +156,7 @@ static const FkDeviceOps ops = {
     .module_load = fake_load,
     .module_unload = fake_unload,
     .function = fake_function,
+    .tensor_map = fake_tensor_map,
     .launch = fake_launch,
 };
 
@@ -155,6 +175,7 @@ void fake_facts_of(Fake *f) {
     f->facts.max_grid[0] = 0x7fffffff;
     f->facts.max_grid[1] = f->facts.max_grid[2] = 65535;
     f->facts.max_shared = 232448;
+    f->facts.tensor_maps = true;
 }
 
 fk_device *fake_open(Fake *f) {

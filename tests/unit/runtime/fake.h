@@ -13,18 +13,25 @@ typedef struct {
     FkGrid grid;
     int n;
     uint64_t param[64];
+    unsigned char map[4][FK_TMAP_BYTES]; // those of its parameters that are tensor maps
+    int n_maps;
     void *stream;
 } FakeLaunch;
+
+// The fake's tensor map: this, then the request.
+#define FAKE_MAP 0x70616d2065736166u
 
 typedef struct {
     FkDeviceFacts facts;
     bool record; // keep the launches: one thread only
     FakeLaunch launches[16];
     int n_launches; // kept
-    atomic_int launched, loaded, unloaded, cleared, closed;
-    bool capturing;
+    FkTmap map;     // the last request
+    atomic_int launched, loaded, unloaded, cleared, closed, encoded;
+    bool capturing, misaligned; // a tensor map was
     // What fails, and how; FK_OK: nothing.
-    fk_status fail_launch, fail_load, fail_function, fail_cubin, fail_clear, fail_capturing;
+    fk_status fail_launch, fail_load, fail_map, fail_function, fail_cubin, fail_clear,
+        fail_capturing;
 } Fake;
 
 // As an H200 with a 12.4 driver; `fake` must outlive the device.

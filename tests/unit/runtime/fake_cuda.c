@@ -249,6 +249,31 @@ CUresult cuFuncLoad(CUfunction f) {
     return use(0);
 }
 
+#ifndef NO_TENSOR_MAPS
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                void *address, const cuuint64_t *extent, const cuuint64_t *stride,
+                                const cuuint32_t *box, const cuuint32_t *steps,
+                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+    fake_cuda.map_type = type;
+    fake_cuda.map_interleave = interleave;
+    fake_cuda.map_swizzle = swizzle;
+    fake_cuda.map_promotion = promotion;
+    fake_cuda.map_fill = fill;
+    fake_cuda.map_rank = rank;
+    fake_cuda.map_address = (uintptr_t)address;
+    for (unsigned i = 0; i < rank; i++) {
+        fake_cuda.map_extent[i] = extent[i];
+        fake_cuda.map_stride[i] = i ? stride[i - 1] : 0;
+        fake_cuda.map_box[i] = box[i];
+        fake_cuda.map_steps[i] = steps[i];
+    }
+    fake_cuda.map_aligned = (uintptr_t)map % 64 == 0;
+    if (!fake_cuda.fail_map) memset(map, 0x5a, 128);
+    return use(fake_cuda.fail_map);
+}
+#endif
+
 CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
                         unsigned bz, unsigned shared, CUstream s, void **params, void **extra) {
     (void)f, (void)bx, (void)by, (void)bz, (void)shared, (void)params, (void)extra;

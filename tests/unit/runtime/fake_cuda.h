@@ -3,10 +3,17 @@
 #ifndef TESTS_FAKE_CUDA_H
 #define TESTS_FAKE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUjit_option;
 typedef int CUstreamCaptureStatus, CUstreamCaptureMode;
+typedef int CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion;
+typedef int CUtensorMapFloatOOBfill;
+typedef uint32_t cuuint32_t;
+typedef uint64_t cuuint64_t;
+typedef struct CUtensorMap_st CUtensorMap;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -15,7 +22,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 
 typedef struct {
-    CUresult fail_init, fail_load, fail_launch, fail_capturing, fail_alloc, fail_record;
+    CUresult fail_init, fail_load, fail_launch, fail_capturing, fail_alloc, fail_record, fail_map;
     int devices, driver, active[2]; // active: the primary context is, without us
     const char *jit_log;
     int retained[2], pushed, popped, loaded, unloaded, synced, launched, stream_synced;
@@ -24,6 +31,11 @@ typedef struct {
     int max_dynamic;          // as set
     unsigned grid[3];
     CUstream stream;
+    // The last tensor map asked for.
+    int map_type, map_interleave, map_swizzle, map_promotion, map_fill;
+    unsigned map_rank, map_box[5], map_steps[5];
+    uint64_t map_address, map_extent[5], map_stride[5];
+    bool map_aligned;
 } FakeCuda;
 
 // The library exports its state, `FakeCuda fake_cuda`, and where the calling thread's current

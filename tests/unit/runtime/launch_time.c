@@ -17,25 +17,33 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-int main(void) {
+// The median of launches with w so many bytes off its place.
+static int64_t measure(Case *c, const char *what, int off) {
     static int64_t ns[LAUNCHES];
+    c->w.data = c->memory + 8192 + off;
+    for (int i = 0; i < LAUNCHES; i++) {
+        int64_t start = now();
+        if (launch(c)) return printf("%s\n", fk_last_error()), INT64_MAX;
+        ns[i] = now() - start;
+    }
+    qsort(ns, LAUNCHES, sizeof *ns, by_value);
+    printf("%s: median %lld ns, p99 %lld ns\n", what, (long long)ns[LAUNCHES / 2],
+           (long long)ns[LAUNCHES * 99 / 100]);
+    return ns[LAUNCHES / 2];
+}
+
+int main(void) {
     void *state;
     if (case_open(&state)) return 1;
     Case *c = state;
     c->fake.record = false;
-    c->w.data = (char *)c->w.data + 2; // the general variant: one launch, ten parameters
-    for (int i = 0; i < LAUNCHES; i++) {
-        int64_t start = now();
-        if (launch(c)) return printf("%s\n", fk_last_error()), 1;
-        ns[i] = now() - start;
-    }
-    qsort(ns, LAUNCHES, sizeof *ns, by_value);
-    int64_t median = ns[LAUNCHES / 2];
+    int64_t general = measure(c, "one launch of ten parameters", 2);
+    int64_t fast = measure(c, "two launches, two tensor maps", 0);
     bool gated = false;
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
     gated = true;
 #endif
-    printf("launch: median %lld ns, p99 %lld ns; bar %d ns%s\n", (long long)median,
-           (long long)ns[LAUNCHES * 99 / 100], BAR_NS, gated ? "" : " (not applied to this build)");
-    return case_close(&state) || (gated && median > BAR_NS);
+    printf("bar %d ns%s\n", BAR_NS, gated ? "" : " (not applied to this build)");
+    bool slow = general > BAR_NS || fast > BAR_NS;
+    return case_close(&state) || (gated && slow);
 }

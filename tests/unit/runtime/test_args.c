@@ -184,7 +184,8 @@ static void outputs_may_interleave(void **state) {
 static void strides_of_extent_one(void **state) {
     Case *c = *state;
     int64_t odd[][2] = {{1, 1}, {0, 1}, {(int64_t)1 << 60, 1}, {-3, 1}};
-    c->shape[1][0] = c->shape[2][1] = 1; // w: [1, 64], y: [4, 1]
+    c->shape[1][0] = c->shape[2][1] = 1; // w: [1, 64], y: [1, 1], and so the temporary
+    c->shape[0][0] = c->shape[2][0] = 1;
     for (size_t i = 0; i < N_OF(odd); i++) {
         c->w.strides = odd[i];
         c->fake.n_launches = 0;
@@ -193,6 +194,7 @@ static void strides_of_extent_one(void **state) {
                             "linear_fast"); // its guard asks for w's stride 0
     }
     int64_t y[] = {1, -7};
+    c->shape[0][0] = c->shape[2][0] = 4;
     c->y.strides = y;
     assert_int_equal(launch(c), FK_OK);
 }

@@ -138,6 +138,75 @@ static void launches_from_a_fresh_thread(void **state) {
     fk_device_close(d);
 }
 
+static void asks_for_tensor_maps(void **state) {
+    (void)state;
+    fk_module *m;
+    fk_device *d = open_device("cuda");
+    assert_int_equal(fk_module_load(d, bytes, n_bytes, &m), FK_OK);
+    assert_int_equal(launch_on(fk_module_fn_at(m, 0), NULL), FK_OK);
+    // the last one asked for is that of the temporary, f32[4, 8] behind the head
+    assert_int_equal(cu->map_type, 7);
+    assert_int_equal(cu->map_rank, 2);
+    assert_int_equal(cu->map_address % 256, 0);
+    assert_true(cu->map_extent[0] == 8 && cu->map_extent[1] == 4);
+    assert_int_equal(cu->map_stride[1], 32);
+    assert_true(cu->map_box[0] == 4 && cu->map_box[1] == 256);
+    assert_true(cu->map_steps[0] == 1 && cu->map_steps[1] == 1);
+    assert_int_equal(cu->map_interleave, 0);
+    assert_int_equal(cu->map_swizzle, 0);
+    assert_int_equal(cu->map_promotion, 2);
+    assert_int_equal(cu->map_fill, 0);
+    assert_true(cu->map_aligned);
+    fk_module_unload(m);
+
+    cu->map_rank = 0;
+    assert_int_equal(fk_module_load(d, bytes, n_bytes, &m), FK_OK);
+    cu->fail_map = 1;
+    FAILS_WITH(launch_on(fk_module_fn_at(m, 0), NULL), FK_ERROR_DRIVER,
+               "fn 'linear', kernel 'linear_fast', the tensor map of argument 1 'w': "
+               "cuTensorMapEncodeTiled: CUDA_ERROR_1, the driver's text (1)");
+    assert_true(cu->map_type == 9 && cu->map_swizzle == 3 && cu->map_box[0] == 64);
+    fk_module_unload(m);
+    fk_device_close(d);
+}
+
+// Element types and swizzles as CUDA numbers them, by the device's own table.
+static void numbers_types_and_swizzles(void **state) {
+    (void)state;
+    static const struct {
+        DLDataType type;
+        int number;
+    } known[] = {{{kDLFloat, 16, 1}, 6},  {{kDLBfloat, 16, 1}, 9}, {{kDLFloat, 32, 1}, 7},
+                 {{FK_DL_E4M3, 8, 1}, 0}, {{FK_DL_E5M2, 8, 1}, 0}, {{kDLInt, 8, 1}, 0},
+                 {{kDLUInt, 8, 1}, 0},    {{FK_DL_BOOL, 8, 1}, 0}, {{kDLInt, 32, 1}, 3},
+                 {{kDLInt, 64, 1}, 5}};
+    const FkDeviceOps *ops;
+    void *self;
+    FkError error;
+    _Alignas(64) char out[128];
+    assert_int_equal(fk_cuda_open(-1, &ops, &self, &error), FK_OK);
+    FkTmap map = {.address = 4096,
+                  .extent = {64, 2, 3},
+                  .stride = {2, 128, 512},
+                  .box = {8, 2, 1},
+                  .rank = 3};
+    for (size_t i = 0; i < N_OF(known); i++) {
+        map.dtype = known[i].type;
+        assert_int_equal(ops->tensor_map(self, &map, out, &error), FK_OK);
+        assert_int_equal(cu->map_type, known[i].number);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        map.swizzle = i ? 16u << i : 0;
+        assert_int_equal(ops->tensor_map(self, &map, out, &error), FK_OK);
+        assert_int_equal(cu->map_swizzle, i);
+    }
+    assert_true(cu->map_stride[1] == 128 && cu->map_stride[2] == 512 && cu->map_address == 4096);
+    map.dtype = (DLDataType){kDLUInt, 4, 1};
+    assert_int_equal(ops->tensor_map(self, &map, out, &error), FK_ERROR_UNSUPPORTED);
+    assert_string_equal(error.text, "no tensor map of DLPack code 1 with 4 bits");
+    ops->close(self);
+}
+
 static void refuses_missing_devices(void **state) {
     (void)state;
     fk_device *d;
@@ -250,11 +319,12 @@ static void passes_the_rest_through(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON_FAKE(describes_the_device),     ON_FAKE(knows_what_ptx_a_driver_takes),
-        ON_FAKE(uses_the_current_context), ON_FAKE(launches_from_a_fresh_thread),
-        ON_FAKE(refuses_missing_devices),  ON_FAKE(says_why_an_image_is_refused),
-        ON_FAKE(a_launch_that_fails),      ON_FAKE(loads_nothing_while_capturing),
-        ON_FAKE(passes_the_rest_through),
+        ON_FAKE(describes_the_device),       ON_FAKE(knows_what_ptx_a_driver_takes),
+        ON_FAKE(uses_the_current_context),   ON_FAKE(launches_from_a_fresh_thread),
+        ON_FAKE(refuses_missing_devices),    ON_FAKE(says_why_an_image_is_refused),
+        ON_FAKE(a_launch_that_fails),        ON_FAKE(loads_nothing_while_capturing),
+        ON_FAKE(passes_the_rest_through),    ON_FAKE(asks_for_tensor_maps),
+        ON_FAKE(numbers_types_and_swizzles),
     };
     int failed = cmocka_run_group_tests(tests, find_fake, NULL);
     free(bytes);

@@ -99,7 +99,7 @@ static void says_what_is_wrong(void **state) {
     assert_string_equal(error.text, "its checksum is wrong");
     bytes[8] = 99;
     assert_null(decode(bytes, n, &error));
-    assert_string_equal(error.text, "its format is version 99, this library reads version 1");
+    assert_string_equal(error.text, "its format is version 99, this library reads version 2");
     bytes[0] = 'x';
     assert_null(decode(bytes, n, &error));
     assert_string_equal(error.text, "it does not begin like an fkm module");
@@ -145,6 +145,32 @@ static void checks_the_tree(void **state) {
     REFUSES(l->params[0].index, 2, "fn 'linear': 's' may be on the CPU and has no address");
     REFUSES(l->params[3].index, 0, "fn 'linear': a scalar parameter names 'x', which is none");
     REFUSES(l->params[6].index, 1, "fn 'linear': a parameter names no temporary");
+    FkmParam *map = &v[0].launches[0].params[2];
+    REFUSES(map->index, 4, "fn 'linear': a tensor map of nothing");
+    REFUSES(map->map.temp, true, "fn 'linear': a tensor map of nothing");
+    REFUSES(map->index, 2,
+            "fn 'linear': a tensor map over dimension 1, absent or taken twice"); // s has rank 0
+    REFUSES(map->map.rank, 0, "fn 'linear': a tensor map of rank 0");
+    REFUSES(map->map.rank, 6, "fn 'linear': a tensor map of rank 6");
+    REFUSES(map->map.dim[1], 2,
+            "fn 'linear': a tensor map over dimension 2, absent or taken twice");
+    REFUSES(map->map.dim[1], 1,
+            "fn 'linear': a tensor map over dimension 1, absent or taken twice");
+    REFUSES(map->map.box[1], 0, "fn 'linear': a tensor map with a box of 0 elements");
+    REFUSES(map->map.box[1], 257, "fn 'linear': a tensor map with a box of 257 elements");
+    REFUSES(map->map.swizzle, 96, "fn 'linear': a tensor map with a swizzle of 96 bytes");
+    REFUSES(map->map.swizzle, 64, "fn 'linear': a tensor map whose box is 128 bytes wide");
+    REFUSES(map->map.box[0], 12, "fn 'linear': a tensor map whose box is 24 bytes wide");
+    REFUSES(f->tensors[1].dtype, FKM_U4, "fn 'linear': a tensor map of half bytes");
+    REFUSES(map->value, ((FkmExpr){f->temps[0].bytes.code, f->temps[0].bytes.n}),
+            "fn 'linear': a tensor map with an offset");
+    REFUSES(f->temps[0].dtype, 77, "fn 'linear': a temporary has an unknown dtype");
+    REFUSES(f->temps[0].rank, 33,
+            "fn 'linear': it has 33 dimensions of a temporary, the most is 32");
+    REFUSES(f->temps[0].rank, 1,
+            "fn 'linear': a tensor map over dimension 1, absent or taken twice");
+    REFUSES(f->temps[0].dims[0].code[0], FKM_EXTENT(0, 0),
+            "fn 'linear': a dimension of a temporary has an extent where none is known");
     REFUSES(sample_kernels[0].arch, NULL, "PTX of kernel 'linear_fast' has no architecture");
     REFUSES(f->checks[0].value.n, 0, "fn 'linear': a check has no expression");
     REFUSES(f->checks[0].value.n, 2,
