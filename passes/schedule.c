@@ -9,7 +9,7 @@
  * say in it. Axes that a guard or a loop bound depends on keep one element a thread, so that a
  * branch is a branch.
  */
-#include "passes/passes.h"
+#include "passes/schedule_int.h"
 
 #include <string.h>
 
@@ -294,6 +294,7 @@ bool pass_schedule(PassCtx *cx, Graph *g) {
     for (int i = 0; i < p->steps.n; i++) {
         Schedule *s = schedule_general(cx->arena, p->steps.v[i].tile, cx);
         p->steps.v[i].schedules.n = 0;
+        schedule_wgmma(cx, &p->steps.v[i]);
         vec_push(cx->arena, &p->steps.v[i].schedules, s);
     }
     return true;

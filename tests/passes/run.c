@@ -77,6 +77,7 @@ static bool round_trip(Test *t, const char *text) {
 /* A plan: its programs verify and mean what the graph means. The text is expected as it is. */
 static char *transform_plan(Test *t, const Pass *pass) {
     PassCtx cx = {.arena = &t->arena, .target = target_at(0), .fuse = true};
+    if (strstr(t->input, "# sm_90a")) cx.target = target_named("sm_90a");
     cx.strict = strstr(t->input, "# strict") != NULL;
     Graph *g = parse(t, "bad input", t->input);
     if (!g) return NULL;
