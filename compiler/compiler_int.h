@@ -11,6 +11,7 @@ typedef struct Variant {
     const Schedule *schedule;
     Kernel kernel;
     bool general; /* the last of its step: no guard, least architecture, a cubin per --arch */
+    bool slow;    /* dropped for what ptxas made of it */
     const char *dropped; /* why it is not in the module; NULL: it is */
 } Variant;
 typedef VEC(Variant) Variants;
@@ -68,6 +69,7 @@ FkmModule *pack_module(Arena *a, const Job *j);
 /* An expression of sizes as postfix code. Where IX_VALUE occurs it is the extent of dimension `dim`
  * of parameter `param` (a Solve's number); elsewhere pass -1. */
 FkmExpr pack_ix(Arena *a, const Ix *x, int param, int dim);
+FkmExpr pack_guards(Arena *a, const Graph *g, const Kernel *k); /* all must hold */
 
 /* ---- report.c ----------------------------------------------------------------------------------
  */
@@ -84,6 +86,8 @@ const Ix *expect_hbm(const Plan *p);
 const Ix *expect_step_hbm(const Plan *p, int step);
 const Ix *expect_io(const Plan *p);
 const Ix *expect_workspace(const Plan *p);
+
+const Ix *variant_cost(const Variant *v); /* predicted nanoseconds; NULL: not said */
 
 /* Bytes of a dense row-major tensor; of 4-bit types each row starts on a byte. */
 const Ix *expect_bytes(IxPool *p, DType type, int rank, const Ix *const *dims);

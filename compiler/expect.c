@@ -14,6 +14,10 @@ IxNames size_names(Arena *a, const Graph *g) {
     return (IxNames){.size = size};
 }
 
+const Ix *variant_cost(const Variant *v) {
+    return v->kernel.cost ? v->kernel.cost : v->schedule->cost;
+}
+
 /* ---- metrics -----------------------------------------------------------------------------------
  */
 
@@ -95,15 +99,16 @@ const Ix *expect_workspace(const Plan *p) {
     return sum;
 }
 
-/* Register bytes spilt by fast variants; -1: not all of them were assembled. */
+/* Bytes of spilt registers that the fast variants move in their main loops; -1: not all of them
+ * were assembled. */
 static int spills(const BuiltFn *fn) {
     int sum = 0;
     for (int s = 0; s < fn->plan->steps.n; s++) {
         for (int i = 0; i < fn->variants[s].n; i++) {
             const Variant *v = &fn->variants[s].v[i];
             if (v->general || v->dropped) continue;
-            if (v->kernel.stats.spill_bytes < 0) return -1;
-            sum += v->kernel.stats.spill_bytes;
+            if (v->kernel.stats.loop_spills < 0) return -1;
+            sum += v->kernel.stats.loop_spills;
         }
     }
     return sum;

@@ -155,14 +155,30 @@ static FkmParam pack_param(Packer *p, const KParam *k) {
     FK_BUG("kernel parameter of kind %d", (int)k->kind);
 }
 
-static FkmLaunch pack_launch(Packer *p, const Kernel *k) {
-    FkmLaunch l = {
-        .kernel = (uint32_t)p->kernels.n,
-        .grid = {pack_ix(p->arena, k->grid, -1, -1), one(p, FKM_CONST(1)), one(p, FKM_CONST(1))},
-        .block = {(uint32_t)k->block, 1, 1},
-        .shared = pack_ix(p->arena, k->smem, -1, -1),
-        .params = ARENA_ARRAY(p->arena, FkmParam, k->params.n),
-        .n_params = (uint32_t)k->params.n};
+/* A persistent kernel has as many CTAs as run at once: one a multiprocessor, in whole clusters. */
+static FkmExpr pack_grid(Packer *p, const Variant *v) {
+    FkmExpr tiles = pack_ix(p->arena, v->kernel.grid, -1, -1);
+    int64_t cluster = 1;
+    for (int i = 0; i < 3; i++)
+        if (v->schedule->cluster[i] > 1) cluster *= v->schedule->cluster[i];
+    const FkmInsn most[] = {FKM_DO(SM_COUNT),   FKM_CONST(cluster), FKM_DO(DIV),
+                            FKM_CONST(cluster), FKM_DO(MUL),        FKM_DO(MIN)};
+    const uint32_t n = sizeof most / sizeof *most;
+    if (!v->kernel.persistent) return tiles;
+    FkmInsn *code = ARENA_ARRAY(p->arena, FkmInsn, tiles.n + n);
+    memcpy(code, tiles.code, tiles.n * sizeof *code);
+    memcpy(code + tiles.n, most, sizeof most);
+    return (FkmExpr){code, tiles.n + n};
+}
+
+static FkmLaunch pack_launch(Packer *p, const Variant *v) {
+    const Kernel *k = &v->kernel;
+    FkmLaunch l = {.kernel = (uint32_t)p->kernels.n,
+                   .grid = {pack_grid(p, v), one(p, FKM_CONST(1)), one(p, FKM_CONST(1))},
+                   .block = {(uint32_t)k->block, 1, 1},
+                   .shared = pack_ix(p->arena, k->smem, -1, -1),
+                   .params = ARENA_ARRAY(p->arena, FkmParam, k->params.n),
+                   .n_params = (uint32_t)k->params.n};
     for (int i = 0; i < k->params.n; i++) l.params[i] = pack_param(p, &k->params.v[i]);
     return l;
 }
@@ -182,17 +198,33 @@ static FkmKernel pack_kernel(Packer *p, const Kernel *k) {
     return to;
 }
 
-static void pack_step(Packer *p, const Step *s, const Variants *variants, FkmStep *to) {
+static int kept(const Variants *variants) {
+    int n = 0;
+    for (int i = 0; i < variants->n; i++) n += !variants->v[i].dropped;
+    return n;
+}
+
+/* A variant without a prediction comes after those that have one. */
+static FkmExpr pack_cost(Packer *p, const Variant *v, int rivals) {
+    const Ix *cost = variant_cost(v);
+    if (rivals == 1) return (FkmExpr){0};
+    return cost ? pack_ix(p->arena, cost, -1, -1) : one(p, FKM_CONST(INT64_MAX));
+}
+
+static void pack_step(Packer *p, const Graph *g, const Step *s, const Variants *variants,
+                      FkmStep *to) {
     *to = (FkmStep){.name = text(p, s->name),
                     .variants = ARENA_ARRAY(p->arena, FkmVariant, variants->n)};
     for (int i = 0; i < variants->n; i++) {
         const Variant *v = &variants->v[i];
         if (v->dropped) continue;
         FkmLaunch *launch = ARENA_NEW(p->arena, FkmLaunch);
-        *launch = pack_launch(p, &v->kernel);
+        *launch = pack_launch(p, v);
         to->variants[to->n_variants++] =
             (FkmVariant){.name = text(p, v->general ? "general" : v->schedule->name),
                          .arch = text(p, v->kernel.arch),
+                         .guard = pack_guards(p->arena, g, &v->kernel),
+                         .cost = pack_cost(p, v, kept(variants)),
                          .launches = launch,
                          .n_launches = 1};
         FkmKernel kernel = pack_kernel(p, &v->kernel);
@@ -212,7 +244,7 @@ static FkmFn pack_fn(Packer *p, const BuiltFn *fn) {
     f.steps = ARENA_ARRAY(p->arena, FkmStep, fn->plan->steps.n);
     f.n_steps = (uint32_t)fn->plan->steps.n;
     for (int i = 0; i < fn->plan->steps.n; i++)
-        pack_step(p, &fn->plan->steps.v[i], &fn->variants[i], &f.steps[i]);
+        pack_step(p, g, &fn->plan->steps.v[i], &fn->variants[i], &f.steps[i]);
     return f;
 }
 

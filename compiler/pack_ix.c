@@ -1,4 +1,6 @@
-/* pack_ix.c - size expressions as the postfix code of runtime/expr.def. */
+/* pack_ix.c - size expressions, and the guards of kernels, as the postfix code of
+ * runtime/expr.def.
+ */
 #include "compiler/compiler_int.h"
 
 typedef struct Code {
@@ -45,5 +47,65 @@ FkmExpr pack_ix(Arena *a, const Ix *x, int param, int dim) {
     if (!x) return (FkmExpr){0};
     Code c = {.arena = a, .param = param, .dim = dim};
     emit(&c, x);
+    return (FkmExpr){c.insn.v, (uint32_t)c.insn.n};
+}
+
+/* ---- guards ------------------------------------------------------------------------------------
+ */
+
+static void emit_nonneg(Code *c, const Ix *x) {
+    push(c, FKM_CONST(0));
+    emit(c, x);
+    push(c, FKM_DO(LE));
+}
+
+/* The runtime knows alignments up to FKM_ALIGN. */
+static void emit_align(Code *c, const KGuard *g) {
+    FK_ASSERT(g->multiple >= 1 && g->multiple <= FKM_ALIGN);
+    push(c, FKM_CONST(g->multiple));
+    push(c, FKM_ALIGNOF(g->index));
+    push(c, FKM_DO(LE));
+}
+
+/* stride == 1, or stride > 0 and stride * bits % (8 * multiple) == 0; or the extent is 1, and
+ * nothing is ever a stride away. */
+static void emit_stride(Code *c, const KGuard *g, int bits) {
+    FkmInsn stride = FKM_STRIDE(g->index, g->dim);
+    push(c, stride);
+    if (g->kind == KG_STRIDE_ONE) {
+        push(c, FKM_CONST(1));
+        push(c, FKM_DO(EQ));
+    } else {
+        FK_ASSERT(g->multiple >= 1);
+        push(c, FKM_CONST(bits));
+        push(c, FKM_DO(MUL));
+        push(c, FKM_CONST(8 * g->multiple));
+        push(c, FKM_DO(MOD));
+        push(c, FKM_DO(NOT));
+        push(c, FKM_CONST(0));
+        push(c, stride);
+        push(c, FKM_DO(LT));
+        push(c, FKM_DO(AND));
+    }
+    push(c, FKM_EXTENT(g->index, g->dim));
+    push(c, FKM_CONST(1));
+    push(c, FKM_DO(EQ));
+    push(c, FKM_DO(OR));
+}
+
+FkmExpr pack_guards(Arena *a, const Graph *g, const Kernel *k) {
+    Code c = {.arena = a, .param = -1, .dim = -1};
+    for (int i = 0; i < k->guards.n; i++) {
+        const KGuard *guard = &k->guards.v[i];
+        switch (guard->kind) {
+        case KG_ALIGN: emit_align(&c, guard); break;
+        case KG_STRIDE:
+        case KG_STRIDE_ONE:
+            emit_stride(&c, guard, dtype_bits(g->params.v[guard->index].type));
+            break;
+        case KG_NONNEG: emit_nonneg(&c, guard->ix); break;
+        }
+        if (i) push(&c, FKM_DO(AND));
+    }
     return (FkmExpr){c.insn.v, (uint32_t)c.insn.n};
 }

@@ -51,6 +51,45 @@ static void put_stats(Report *r, const Kernel *k) {
     else
         str_printf(r->out, "      registers %d, spilt bytes %d, stack %d, static shared %d\n",
                    k->stats.regs, k->stats.spill_bytes, k->stats.stack, k->stats.smem);
+    if (k->stats.loop_spills > 0)
+        str_printf(r->out, "      of them in the main loop %d\n", k->stats.loop_spills);
+}
+
+static void put_guard(Report *r, const KGuard *g) {
+    const char *name = g->kind == KG_NONNEG ? NULL : r->graph->params.v[g->index].name;
+    switch (g->kind) {
+    case KG_ALIGN:
+        str_printf(r->out, "%s aligned to %lld bytes", name, (long long)g->multiple);
+        return;
+    case KG_STRIDE:
+        str_printf(r->out, "stride %d of %s a multiple of %lld bytes", g->dim, name,
+                   (long long)g->multiple);
+        return;
+    case KG_STRIDE_ONE: str_printf(r->out, "stride %d of %s one element", g->dim, name); return;
+    case KG_NONNEG:
+        put_ix(r, g->ix);
+        str_add(r->out, " >= 0");
+        return;
+    }
+}
+
+static void put_choice(Report *r, const Variant *v) {
+    const Kernel *k = &v->kernel;
+    const Ix *cost = variant_cost(v);
+    int64_t ns;
+    for (int i = 0; i < k->guards.n; i++) {
+        str_add(r->out, i ? ", " : "      needs ");
+        put_guard(r, &k->guards.v[i]);
+    }
+    if (k->guards.n) str_add(r->out, "\n");
+    if (!cost) return;
+    str_add(r->out, "      predicted ");
+    if (ix_is_const(cost, &ns)) {
+        str_printf(r->out, "%.3g us\n", (double)ns / 1000);
+    } else {
+        put_ix(r, cost);
+        str_add(r->out, " ns\n");
+    }
 }
 
 static void put_variant(Report *r, const Variant *v) {
@@ -63,11 +102,13 @@ static void put_variant(Report *r, const Variant *v) {
     str_printf(r->out, " %s: PTX %d.%d for %s, %d threads, grid ", k->name, k->ptx_version / 10,
                k->ptx_version % 10, k->arch, k->block);
     put_ix(r, k->grid);
+    if (k->persistent) str_add(r->out, ", at most one CTA a multiprocessor");
     if (k->smem) {
         str_add(r->out, ", shared bytes ");
         put_ix(r, k->smem);
     }
     str_add(r->out, "\n");
+    put_choice(r, v);
     put_stats(r, k);
 }
 

@@ -58,8 +58,10 @@ typedef struct Cubin {
 
 typedef struct KStats { /* of ptxas, or -1: not checked */
     int regs, spill_bytes, smem, stack;
-    int warnings; /* C75xx that serialise wgmma */
+    int warnings;    /* C75xx that serialise wgmma */
+    int loop_spills; /* bytes moved to and from local memory in the main loop */
 } KStats;
+#define KSTATS_NONE ((KStats){-1, -1, -1, -1, -1, -1})
 
 typedef struct Kernel {
     const char *name; /* entry point */

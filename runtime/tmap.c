@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(FKM_MAP_BYTES == FK_TMAP_BYTES && FKM_MAP_ALIGN == FK_TMAP_ALIGN &&
-                   FKM_MAP_RANK == FK_TMAP_RANK,
+_Static_assert((int)FKM_MAP_BYTES == (int)FK_TMAP_BYTES &&
+                   (int)FKM_MAP_ALIGN == (int)FK_TMAP_ALIGN &&
+                   (int)FKM_MAP_RANK == (int)FK_TMAP_RANK,
                "a module's tensor maps are the device's");
 _Static_assert(sizeof(FkTmap) == 11 * 8 + 8 * 4, "requests are compared as bytes: no padding");
 

@@ -316,7 +316,7 @@ bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
     if (sch->move != MOVE_plain || sch->mul != MUL_fma)
         FK_BUG("schedule %s of step %s: only the plain, fma tier is built", sch->name, s->name);
     *k = (Kernel){.name = entry_name(a, s->name), .arch = o->target->name};
-    k->stats = (KStats){-1, -1, -1, -1, -1};
+    k->stats = KSTATS_NONE;
     if (!choose_version(k, o, d) || !few_axes(s, d)) return false;
     Lower l;
     lower_init(&l, a, s->tile, sch, o);

@@ -1,6 +1,8 @@
 /* ptxas.c - the assembler as a process: found, run on a temporary folder, its report read. That it
  * is missing, dies or refuses is the outside world's failure: a status and what to do.
  */
+#include "backend/nvptx/sass_int.h"
+
 #include "backend/backend.h"
 
 #include <errno.h>
@@ -215,6 +217,7 @@ static PtxasStatus assemble(Arena *a, const char *ptxas, Kernel *k, const char *
         if (c.data && c.size) {
             vec_push(a, &k->cubins, c);
             k->stats = parse_stats(str_get(&r.text));
+            k->stats.loop_spills = sass_loop_spills(a, c.data, c.size, k->name);
         } else {
             *message = arena_printf(a, "'%s' left no cubin for %s", ptxas, arch);
             st = PTXAS_CRASHED;

@@ -79,13 +79,14 @@ static int make(void **state) {
                         .arch = "sm_80",
                         .ptx_version = 71,
                         .ptx = "// none\n",
-                        .stats = {-1, -1, -1, -1, 0},
+                        .stats = KSTATS_NONE,
                         .block = 128};
     v.kernel.grid = ix_div(ix, ix_add(ix, size(0), ix_const(ix, 127)), ix_const(ix, 128));
     v.kernel.smem = ix_mul(ix, ix_const(ix, 4), size(1));
-    KParam params[] = {{KP_TENSOR, 0, 0, NULL}, {KP_STRIDE, 0, 1, NULL},
-                       {KP_TEMP, 0, 0, NULL},   {KP_VALUE, 0, 0, ix_mul(ix, size(0), size(1))},
-                       {KP_SCALAR, 1, 0, NULL}, {KP_TENSOR, 2, 0, NULL}};
+    KParam params[] = {
+        {.kind = KP_TENSOR, .index = 0}, {.kind = KP_STRIDE, .index = 0, .dim = 1},
+        {.kind = KP_TEMP, .index = 0},   {.kind = KP_VALUE, .ix = ix_mul(ix, size(0), size(1))},
+        {.kind = KP_SCALAR, .index = 1}, {.kind = KP_TENSOR, .index = 2}};
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
         vec_push(&arena, &v.kernel.params, params[i]);
     vec_push(&arena, &variants, v);
@@ -161,6 +162,150 @@ static void reads_back(void **state) {
     free(bytes);
 }
 
+/* ---- variants ---- */
+
+/* What the runtime makes of an expression for x[300, 7] at an alignment, with strides. */
+static int64_t value_at(const FkmFn *f, const FkmExpr *e, int64_t align, int64_t stride0,
+                        int64_t stride1, const int64_t *sizes) {
+    int64_t extents[] = {sizes[0], sizes[1], sizes[0]}, strides[] = {stride0, stride1, 1}, v;
+    FkmEnv env = {f->tensors, sizes, extents, strides, (int64_t[]){align, 256, 256}, 132};
+    assert_true(fkm_eval(e, &env, &v));
+    return v;
+}
+
+static Schedule *fast_schedule(const char *name, const Ix *cost, int cluster) {
+    Schedule *s = ARENA_NEW(&arena, Schedule);
+    s->name = name, s->target = "sm_90a", s->cost = cost, s->cluster[0] = cluster;
+    return s;
+}
+
+static Variant fast_variant(Schedule *s) {
+    IxPool *ix = plan.graph->ix;
+    Variant v = {.schedule = s};
+    v.kernel = (Kernel){.name = s->name,
+                        .arch = "sm_90a",
+                        .ptx_version = 80,
+                        .ptx = "// none\n",
+                        .stats = KSTATS_NONE,
+                        .block = 384,
+                        .grid = ix_mul(ix, size(0), size(1)),
+                        .persistent = true};
+    KParam map = {.kind = KP_TMAP, .index = 0};
+    map.map = (KTmap){.rank = 2, .dim = {1, 0}, .box = {64, 128}, .swizzle = 128};
+    vec_push(&arena, &v.kernel.params, map);
+    KGuard guards[] = {{.kind = KG_ALIGN, .index = 0, .multiple = 16},
+                       {.kind = KG_STRIDE, .index = 0, .dim = 0, .multiple = 16},
+                       {.kind = KG_STRIDE_ONE, .index = 0, .dim = 1},
+                       {.kind = KG_NONNEG, .ix = ix_sub(ix, size(1), ix_const(ix, 4))}};
+    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++)
+        vec_push(&arena, &v.kernel.guards, guards[i]);
+    return v;
+}
+
+/* Two fast variants (one says its cost by its kernel) and one that was dropped, then the general
+ * one: their order, guards, costs, grids, maps. */
+static void several_variants(void **state) {
+    (void)state;
+    IxPool *ix = plan.graph->ix;
+    void *bytes;
+    size_t n;
+    Variants kept = variants;
+    variants = (Variants){0};
+    Variant a = fast_variant(fast_schedule("a", ix_const(ix, 700), 2));
+    Variant b = fast_variant(fast_schedule("b", ix_const(ix, 800), 0));
+    Variant c = fast_variant(fast_schedule("c", NULL, 0));
+    b.kernel.cost = ix_mul(ix, size(0), ix_const(ix, 2));
+    c.dropped = "it is slow";
+    vec_push(&arena, &variants, a);
+    vec_push(&arena, &variants, b);
+    vec_push(&arena, &variants, c);
+    vec_push(&arena, &variants, kept.v[0]);
+    job.fns.v[0].variants = &variants;
+    FkmModule *m = packed(&bytes, &n);
+    const FkmFn *f = &m->fns[0];
+    const FkmStep *step = &f->steps[0];
+    assert_int_equal(step->n_variants, 3);
+    assert_string_equal(step->variants[0].name, "a");
+    assert_string_equal(step->variants[1].name, "b");
+    assert_string_equal(step->variants[2].name, "general");
+    assert_string_equal(step->variants[0].arch, "sm_90a");
+
+    const int64_t sizes[] = {300, 7};
+    assert_int_equal(value(f, &step->variants[0].cost), 700);
+    assert_int_equal(value(f, &step->variants[1].cost), 600);
+    assert_true(value(f, &step->variants[2].cost) == INT64_MAX);
+    const FkmExpr *grid = &step->variants[0].launches[0].grid[0];
+    assert_int_equal(value(f, grid), 132);
+    assert_int_equal(value_at(f, grid, 16, 8, 1, (int64_t[]){3, 7}), 21);
+    const FkmMap *map = &step->variants[0].launches[0].params[0].map;
+    assert_int_equal(step->variants[0].launches[0].params[0].kind, FKM_PARAM_TMAP);
+    assert_true(!map->temp && map->rank == 2 && map->swizzle == 128);
+    assert_true(map->dim[0] == 1 && map->dim[1] == 0 && map->box[0] == 64 && map->box[1] == 128);
+    assert_int_equal(f->temps[0].rank, 2);
+    assert_string_equal(fkm_dtype_name((FkmDtype)f->temps[0].dtype), "u4");
+
+    const FkmExpr *g = &step->variants[0].guard; /* bf16: 8 elements are 16 bytes */
+    assert_int_equal(value_at(f, g, 16, 8, 1, sizes), 1);
+    assert_int_equal(value_at(f, g, 256, 4096, 1, sizes), 1);
+    assert_int_equal(value_at(f, g, 8, 8, 1, sizes), 0);   /* base */
+    assert_int_equal(value_at(f, g, 16, 12, 1, sizes), 0); /* pitch */
+    assert_int_equal(value_at(f, g, 16, 0, 1, sizes), 0);  /* not positive */
+    assert_int_equal(value_at(f, g, 16, -8, 1, sizes), 0);
+    assert_int_equal(value_at(f, g, 16, 8, 2, sizes), 0);               /* not one */
+    assert_int_equal(value_at(f, g, 16, 9, 1, (int64_t[]){1, 7}), 1);   /* one row */
+    assert_int_equal(value_at(f, g, 16, 8, 5, (int64_t[]){300, 1}), 0); /* one column, K < 4 */
+    assert_int_equal(value_at(f, g, 16, 8, 1, (int64_t[]){300, 3}), 0);
+    assert_int_equal(value_at(f, g, 16, 8, 1, (int64_t[]){300, 4}), 1);
+    assert_int_equal(step->variants[2].guard.n, 0);
+    fkm_free(m);
+    free(bytes);
+
+    Str text_of = {0}; /* the report names them in this order */
+    report_fn(&text_of, &job, &job.fns.v[0]);
+    const char *at = str_get(&text_of);
+    static const char *const parts[] = {
+        "\n    a a: PTX 8.0 for sm_90a, 384 threads, grid M*K, at most one CTA a multiprocessor\n",
+        "      needs x aligned to 16 bytes, stride 0 of x a multiple of 16 bytes, stride 1 of x "
+        "one "
+        "element, K - 4 >= 0\n",
+        "      predicted 0.7 us\n",
+        "\n    b b: ",
+        "      predicted 2*M ns\n",
+        "\n    c: dropped, it is slow\n",
+        "\n    general kernel scale_0: ",
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *found = strstr(at, parts[i]);
+        if (!found) fail_msg("no '%s' in: %s", parts[i], at);
+        at = found + 1;
+    }
+    str_free(&text_of);
+    variants = kept;
+    job.fns.v[0].variants = &variants;
+}
+
+static void odd_multiprocessors_and_clusters(void **state) {
+    (void)state;
+    void *bytes;
+    size_t n;
+    Variants kept = variants;
+    variants = (Variants){0};
+    Variant a = fast_variant(fast_schedule("a", NULL, 2));
+    vec_push(&arena, &variants, a);
+    vec_push(&arena, &variants, kept.v[0]);
+    job.fns.v[0].variants = &variants;
+    FkmModule *m = packed(&bytes, &n);
+    const FkmFn *f = &m->fns[0];
+    int64_t sizes[] = {300, 7}, extents[] = {300, 7, 300}, strides[] = {9, 1, 1}, v;
+    FkmEnv env = {f->tensors, sizes, extents, strides, (int64_t[]){256, 256, 256}, 113};
+    assert_true(fkm_eval(&f->steps[0].variants[0].launches[0].grid[0], &env, &v));
+    assert_int_equal(v, 112);
+    fkm_free(m);
+    free(bytes);
+    variants = kept;
+    job.fns.v[0].variants = &variants;
+}
+
 static void strip_and_bytes(void **state) {
     (void)state;
     void *a, *b;
@@ -227,6 +372,8 @@ static void verdicts(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_back),
+        cmocka_unit_test(several_variants),
+        cmocka_unit_test(odd_multiprocessors_and_clusters),
         cmocka_unit_test(strip_and_bytes),
         cmocka_unit_test(expressions),
         cmocka_unit_test(verdicts),

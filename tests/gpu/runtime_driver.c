@@ -56,10 +56,10 @@ static FkmTensor tensors[] = {{"x", FKM_F32, false, dim_n, 1, 0},
                               {"y", FKM_F32, true, dim_n, 1, 0}};
 static FkmSize sizes[] = {{"N", -1}};
 static FkmSolve solves[] = {{0, 0, 0, {extent_n, 1}, {NULL, 0}}};
-static FkmParam params[] = {{FKM_PARAM_TENSOR, 0, {NULL, 0}},
-                            {FKM_PARAM_TENSOR, 2, {NULL, 0}},
-                            {FKM_PARAM_SCALAR, 1, {NULL, 0}},
-                            {FKM_PARAM_VALUE, 0, {size_n, 1}}};
+static FkmParam params[] = {{FKM_PARAM_TENSOR, 0, {NULL, 0}, {0}},
+                            {FKM_PARAM_TENSOR, 2, {NULL, 0}, {0}},
+                            {FKM_PARAM_SCALAR, 1, {NULL, 0}, {0}},
+                            {FKM_PARAM_VALUE, 0, {size_n, 1}, {0}}};
 
 static FkmLaunch launches[4];
 static FkmVariant variants[4];

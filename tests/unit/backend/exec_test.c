@@ -40,6 +40,7 @@ static void run(Build *b, const Host *h, const int64_t *size) {
             arg[n++] = 0;
             memcpy(&arg[n++], h->data[p->index], 8);
             break;
+        case KP_TMAP: fail_msg("a tensor map");
         }
     }
     int64_t grid = ix_eval(b->k.grid, &env, &ok);
