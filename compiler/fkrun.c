@@ -1,7 +1,7 @@
 /* fkrun.c - runs the fns of a module (or of a .fk, through fkc) on made-up or given inputs, checks
  * them against the reference, and times them. One line a fn says how it went:
  *
- *     PASS linear_gelu M=100 N=60 K=33 samples=6000 unsure=0 norm=0.21 max=0.30
+ *     PASS linear_gelu M=100 N=60 K=33 samples=6000 unsure=0 norm=0.21 max=0.30 variant=general
  *
  * norm and max are shares of what the accuracy table allows: above 1 is a failure.
  */
@@ -34,6 +34,7 @@ typedef struct Session {
     FkmModule *module;
     void *bytes;
     size_t size;
+    void *forced; /* the module with one variant a step, from malloc; NULL: as it is */
     RunDevice device;
     int code;
 } Session;
@@ -136,11 +137,12 @@ static bool run_again(Session *s, Run *r, Launch *l, Verdict *v) {
     return ok;
 }
 
-static void put_verdict(Session *s, const Run *r, Verdict *v) {
+static void put_verdict(Session *s, const Run *r, const Launch *l, Verdict *v) {
     put_line(r, v->details.n ? "FAIL" : r->opt->check ? "PASS" : "DONE");
     if (r->opt->check)
         printf(" samples=%lld unsure=%lld norm=%.3g max=%.3g", (long long)v->samples,
                (long long)v->unsure, v->norm, v->max);
+    if (*l->variants) printf(" variant=%s", l->variants);
     printf("\n%s", str_get(&v->details));
     if (v->details.n && s->code < EXIT_PROGRAM) s->code = EXIT_PROGRAM;
     str_free(&v->details);
@@ -158,7 +160,7 @@ static bool run_on_device(Session *s, Run *r) {
     }
     if (ok && r->opt->repeat > 0) ok = run_again(s, r, &l, &v);
     if (ok) {
-        put_verdict(s, r, &v);
+        put_verdict(s, r, &l, &v);
         if (!r->opt->check || r->opt->print) put_outputs(r, "out");
         ok = write_outputs(r);
     }
@@ -220,6 +222,22 @@ static bool open_module(Session *s, const char *path, const OptMany *more) {
     return false;
 }
 
+/* --variant: the device gets a module that has no other. */
+static bool force_variant(Session *s) {
+    Str why = {0};
+    FkmError error;
+    if (!s->opt.variant) return true;
+    if (!variant_force(s->module, s->opt.variant, &why)) {
+        fail(s, EXIT_USAGE, &why);
+        return false;
+    }
+    s->forced = fkm_encode(s->module, &s->size, &error);
+    if (s->forced) return true;
+    str_printf(&why, "--variant: %s", error.text);
+    fail(s, EXIT_OUTSIDE, &why);
+    return false;
+}
+
 /* The fn that --fn names must be there, and built. */
 static bool fn_exists(Session *s) {
     Str why = {0};
@@ -272,7 +290,8 @@ static void run_all(Session *s) {
     static const char *const devices[] = {"cuda", "emu"};
     const char *name = devices[s->opt.device == 1];
     Str why = {0};
-    if (!s->opt.reference && !device_open(&s->device, name, s->bytes, s->size, &why)) {
+    if (!s->opt.reference &&
+        !device_open(&s->device, name, s->forced ? s->forced : s->bytes, s->size, &why)) {
         fail(s, EXIT_OUTSIDE, &why);
         device_close(&s->device);
         return;
@@ -302,10 +321,12 @@ int main(int argc, char **argv) {
     } else if (inputs.n != 1) {
         str_add(&why, inputs.n ? "one module at a time" : "no module; fkrun --help shows how");
         fail(&s, EXIT_USAGE, &why);
-    } else if (open_module(&s, inputs.v[0], &more) && fn_exists(&s) && names_exist(&s)) {
+    } else if (open_module(&s, inputs.v[0], &more) && fn_exists(&s) && names_exist(&s) &&
+               force_variant(&s)) {
         run_all(&s);
     }
     if (s.module) fkm_free(s.module);
+    free(s.forced);
     arena_free(&s.arena);
     return s.code;
 }

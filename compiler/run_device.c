@@ -50,6 +50,22 @@ bool device_alloc(RunDevice *d, Run *r) {
     return true;
 }
 
+static bool name_variants(Run *r, Launch *l) {
+    fk_fn_info info;
+    bool same = true;
+    const char *first = NULL, *name;
+    fk_fn_describe(l->fn, &info);
+    l->variants = "";
+    for (int i = 0; i < info.n_steps; i++) {
+        if (failed(fk_fn_variant(l->fn, l->args, l->n, i, &name), &r->why)) return false;
+        l->variants = i ? arena_printf(r->arena, "%s,%s", l->variants, name) : name;
+        if (!first) first = name;
+        same &= !strcmp(first, name);
+    }
+    if (first && same) l->variants = first;
+    return true;
+}
+
 bool device_prepare(RunDevice *d, Run *r, Launch *l) {
     *l = (Launch){.n = r->n, .args = ARENA_ARRAY(r->arena, DLTensor *, r->n)};
     for (int i = 0; i < r->n; i++) l->args[i] = &r->tensors[i].dl_tensor;
@@ -61,7 +77,7 @@ bool device_prepare(RunDevice *d, Run *r, Launch *l) {
          failed(fk_workspace_init(l->fn, l->args, l->n, l->workspace, l->bytes, d->stream),
                 &r->why)))
         return false;
-    return !failed(fk_fn_prepare(l->fn, l->args, l->n), &r->why);
+    return !failed(fk_fn_prepare(l->fn, l->args, l->n), &r->why) && name_variants(r, l);
 }
 
 static bool outputs(RunDevice *d, Run *r, bool to_device) {

@@ -113,6 +113,7 @@ typedef struct Launch {
     int n;
     void *workspace;
     size_t bytes;
+    const char *variants; /* that run, by step: "general,wgmma"; one name if all are the same */
 } Launch;
 bool device_alloc(RunDevice *d, Run *r);
 bool device_prepare(RunDevice *d, Run *r, Launch *l);
@@ -120,6 +121,13 @@ bool device_launch(RunDevice *d, Run *r, Launch *l); /* poisons outputs, runs, r
 /* Inputs, their padding and guards are as they were; what is not goes to `details`. */
 bool device_inputs_intact(RunDevice *d, Run *r, Str *details);
 void device_release(RunDevice *d, Run *r, Launch *l);
+
+/* ---- run_variant.c -----------------------------------------------------------------------------
+ */
+
+/* Leaves the variants of this name alone in every step that has it; false, with what there is, when
+ * no step has. */
+bool variant_force(FkmModule *m, const char *name, Str *why);
 
 /* ---- run_check.c, run_bench.c ------------------------------------------------------------------
  */

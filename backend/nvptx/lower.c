@@ -313,10 +313,12 @@ static bool few_axes(const Step *s, Diags *d) {
 bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
                    const BackendOptions *o, Diags *d, Kernel *k, Str *llvm) {
     (void)p;
-    if (sch->move != MOVE_plain || sch->mul != MUL_fma)
-        FK_BUG("schedule %s of step %s: only the plain, fma tier is built", sch->name, s->name);
     *k = (Kernel){.name = entry_name(a, s->name), .arch = o->target->name};
     k->stats = KSTATS_NONE;
+    if (sch->move != MOVE_plain || sch->mul != MUL_fma) {
+        diag_error(d, (Span){0}, "schedule", "only plain loads and FMA are built");
+        return false;
+    }
     if (!choose_version(k, o, d) || !few_axes(s, d)) return false;
     Lower l;
     lower_init(&l, a, s->tile, sch, o);

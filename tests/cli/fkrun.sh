@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 run 0 "help" "$fkrun" --help
 for o in fn size device reference fkc seed in out print offset pad transpose scalars check \
-    check-seconds repeat bench zero help version; do
+    check-seconds repeat bench variant zero help version; do
     has "$out" "--$o"
 done
 run 0 "version" "$fkrun" --version
@@ -64,10 +64,18 @@ has "$err" "--size=M: "
 run 0 "stripped" "$fkc" --ptxas=none --strip add.fk -o bare.fkm
 run 2 "no reference in it" "$fkrun" --reference bare.fkm
 has "$err" "stripped of its graph"
+run 0 "the general variant" "$fkrun" --reference --fn=add -s M=2 -s N=3 --variant=general add.fkm
+run 2 "no such variant" "$fkrun" --variant=wgmma add.fkm
+has "$err" "no step has a variant 'wgmma'; there are: general"
+run 0 "which variant ran" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --device=emu --fn=add -s M=2 -s N=3 add.fkm
+has "$out" "DONE add M=2 N=3 variant=general"
+run 0 "a forced one" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --device=emu --variant=general -s M=2 -s N=3 add.fkm
+has "$out" "DONE count"
 
 if [ -e /dev/nvidia0 ]; then
     run 0 "on the GPU" "$fkrun" --check --repeat=3 --check-seconds=5 add.fkm
     has "$out" "PASS add"
+    has "$out" "variant=general"
     has "$out" "PASS count"
     run 0 "layouts on the GPU" "$fkrun" --check --fn=add -s M=40 -s N=60 --offset x=4 --pad x=3 --transpose y --scalars=device add.fkm
     run 0 "time" "$fkrun" --bench --fn=add -s M=256 -s N=256 add.fkm

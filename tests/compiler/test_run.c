@@ -242,11 +242,35 @@ static void npy_files(void **state) {
     close_run(&b);
 }
 
+/* ---- --variant ---------------------------------------------------------------------------------
+ */
+
+static void variants_are_forced(void **state) {
+    (void)state;
+    FkmVariant first[] = {{.name = "wide"}, {.name = "narrow"}, {.name = "general"}},
+               second[] = {{.name = "narrow"}, {.name = "general"}},
+               third[] = {{.name = "general"}};
+    FkmStep steps[] = {{"a", first, 3}, {"b", second, 2}, {"c", third, 1}};
+    FkmFn fn = {.steps = steps, .n_steps = 3};
+    FkmModule m = {.fns = &fn, .n_fns = 1};
+    Str why = {0};
+    assert_false(variant_force(&m, "wid", &why));
+    assert_string_equal(str_get(&why),
+                        "no step has a variant 'wid'; there are: wide, narrow, general");
+    assert_true(variant_force(&m, "narrow", &why)); /* where it is; elsewhere all stay */
+    assert_true(steps[0].n_variants == 1 && steps[1].n_variants == 1 && steps[2].n_variants == 1);
+    assert_string_equal(steps[0].variants[0].name, "narrow");
+    assert_string_equal(steps[1].variants[0].name, "narrow");
+    assert_string_equal(steps[2].variants[0].name, "general");
+    str_free(&why);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tolerances),     cmocka_unit_test(right_outputs),
-        cmocka_unit_test(wrong_outputs),  cmocka_unit_test(guards),
-        cmocka_unit_test(zero_reference), cmocka_unit_test(npy_files),
+        cmocka_unit_test(tolerances),          cmocka_unit_test(right_outputs),
+        cmocka_unit_test(wrong_outputs),       cmocka_unit_test(guards),
+        cmocka_unit_test(zero_reference),      cmocka_unit_test(npy_files),
+        cmocka_unit_test(variants_are_forced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
