@@ -23,8 +23,15 @@ const char *ptxas_find(Arena *a, const char *path);
 
 typedef enum PtxasStatus { PTXAS_OK, PTXAS_ABSENT, PTXAS_REFUSED, PTXAS_CRASHED } PtxasStatus;
 
-/* Assembles k->ptx for `arch` and appends to k->cubins, with k->stats from its -v output. On
+/* Begins to assemble k->ptx for `arch`; each job must be finished, in any order. */
+typedef struct PtxasJob PtxasJob;
+PtxasJob *ptxas_start(Arena *a, const char *ptxas, const Kernel *k, const char *arch);
+
+/* Waits, and appends to k->cubins, with k->stats from its -v output and the machine code. On
  * failure *message says what it printed and what to do. */
+PtxasStatus ptxas_finish(Arena *a, PtxasJob *j, Kernel *k, const char **message);
+
+/* Both. */
 PtxasStatus ptxas_run(Arena *a, const char *ptxas, Kernel *k, const char *arch,
                       const char **message);
 

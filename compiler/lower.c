@@ -2,6 +2,9 @@
  * assembles them, and drops those that the assembler shows to be slow. The last schedule of a step
  * is the general kernel, which is always kept and never fails for the chip's sake; the others are
  * for the architectures of --arch alone.
+ *
+ * Assembling takes longest, so two assemblers run while the next schedule is lowered. They are
+ * judged in the order in which they began: what comes out never depends on which was faster.
  */
 #include "compiler/compiler_int.h"
 
@@ -15,26 +18,20 @@ enum {
     MAX_SPILLS = 160, /* bytes of local memory that do no harm outside the main loop */
 };
 
-/* A failure of the outside world. */
-static bool no_ptxas(Job *j, const Kernel *k, const char *arch, const char *message) {
-    j->outside = true;
-    diag_error(j->diags, (Span){0}, "ptxas", "%s: kernel %s for %s: %s", j->ptxas, k->name, arch,
-               message ? message : "failed");
-    diag_note(j->diags, (Span){0}, "--ptxas=PATH names another, --ptxas=none makes PTX alone");
-    return false;
-}
+enum { AT_ONCE = 2 }; /* assemblers */
 
-/* A cubin for each --arch. A refusal is the outside world's failure: our PTX is checked by tests,
- * so either ptxas is too old for it or it is broken. */
-static bool assemble_general(Job *j, Variant *v) {
-    const char *message = NULL;
-    for (int i = 0; i < j->archs.n; i++) {
-        const char *arch = j->archs.v[i]->name;
-        if (ptxas_run(j->arena, j->ptxas, &v->kernel, arch, &message) != PTXAS_OK)
-            return no_ptxas(j, &v->kernel, arch, message);
-    }
-    return true;
-}
+/* A cubin in the making, of variant `variant` of step `step`. */
+typedef struct Flight {
+    int step, variant;
+    PtxasJob *job;
+} Flight;
+
+typedef struct Lowering {
+    Job *j;
+    BuiltFn *fn;
+    VEC(Flight) flights; /* from `landed` on they are in the air */
+    int landed;
+} Lowering;
 
 static const char *too_slow(const Job *j, const KStats *s) {
     if (s->warnings > 0) return "ptxas had to serialise its tensor-core instructions";
@@ -47,11 +44,9 @@ static const char *too_slow(const Job *j, const KStats *s) {
     return NULL;
 }
 
-/* A fast variant has a cubin for its own architecture, and goes if it is slow. If ptxas refuses it
- * the program still runs, slower than it might: a warning. */
-static bool assemble_fast(Job *j, Variant *v) {
-    const char *message = NULL;
-    PtxasStatus status = ptxas_run(j->arena, j->ptxas, &v->kernel, v->kernel.arch, &message);
+/* A fast variant goes if it is slow. If ptxas refuses it, the program still runs, slower than it
+ * might: a warning. */
+static bool judge_fast(Job *j, Variant *v, PtxasStatus status, const char *message) {
     if (status == PTXAS_OK) {
         v->dropped = too_slow(j, &v->kernel.stats);
     } else if (status == PTXAS_REFUSED) {
@@ -59,9 +54,51 @@ static bool assemble_fast(Job *j, Variant *v) {
         diag_warn(j->diags, (Span){0}, "ptxas", "schedule %s of kernel %s is left out: %s",
                   v->schedule->name, v->kernel.name, message);
     } else {
-        return no_ptxas(j, &v->kernel, v->kernel.arch, message);
+        return false;
     }
     v->slow = v->dropped != NULL;
+    return true;
+}
+
+/* Waits for the oldest. That ptxas is missing or dies, or refuses a general kernel (whose PTX is
+ * checked by tests, so it is too old for it or broken), is a failure of the outside world. */
+static bool land(Lowering *l) {
+    Job *j = l->j;
+    const Flight *f = &l->flights.v[l->landed++];
+    Variant *v = &l->fn->variants[f->step].v[f->variant];
+    const char *message = "";
+    PtxasStatus status = ptxas_finish(j->arena, f->job, &v->kernel, &message);
+    if (v->general ? status == PTXAS_OK : judge_fast(j, v, status, message)) return true;
+    if (j->outside) return false; /* one message is enough */
+    j->outside = true;
+    diag_error(j->diags, (Span){0}, "ptxas", "%s: kernel %s: %s", j->ptxas, v->kernel.name,
+               *message ? message : "failed");
+    diag_note(j->diags, (Span){0}, "--ptxas=PATH names another, --ptxas=none makes PTX alone");
+    return false;
+}
+
+/* Lands until `left` are in the air. */
+static bool land_until(Lowering *l, int left) {
+    bool ok = true;
+    while (l->flights.n - l->landed > left) ok &= land(l);
+    return ok;
+}
+
+static bool take_off(Lowering *l, int step, int variant, const char *arch) {
+    Flight f = {step, variant, NULL};
+    if (!land_until(l, AT_ONCE - 1)) return false;
+    f.job = ptxas_start(l->j->arena, l->j->ptxas, &l->fn->variants[step].v[variant].kernel, arch);
+    vec_push(l->j->arena, &l->flights, f);
+    return true;
+}
+
+/* The general kernel gets a cubin for each --arch, a fast one for its own. */
+static bool assemble(Lowering *l, int step, int variant) {
+    const Variant *v = &l->fn->variants[step].v[variant];
+    if (!l->j->ptxas || v->dropped) return true;
+    if (!v->general) return take_off(l, step, variant, v->kernel.arch);
+    for (int i = 0; i < l->j->archs.n; i++)
+        if (!take_off(l, step, variant, l->j->archs.v[i]->name)) return false;
     return true;
 }
 
@@ -86,10 +123,8 @@ static bool lower_variant(Job *j, const BuiltFn *fn, int step, Variant *v) {
                        v->general ? j->diags : &own, &v->kernel, llvm)) {
         if (v->general) return false;
         v->dropped = own.list.n ? own.list.v[0].text : "passes a limit of the chip";
-        return true;
     }
-    if (!j->ptxas) return true;
-    return v->general ? assemble_general(j, v) : assemble_fast(j, v);
+    return true;
 }
 
 static bool arch_wanted(const Job *j, const char *target) {
@@ -98,39 +133,43 @@ static bool arch_wanted(const Job *j, const char *target) {
     return false;
 }
 
-/* May one more fast schedule for `target` be tried? */
-static bool try_more(const Variants *variants, const char *target) {
+/* Do the variants so far leave room for one more fast schedule for `target`? */
+static bool room(const Variants *variants, const char *target) {
     int fast = 0, slow = 0;
     for (int i = 0; i < variants->n; i++) {
         const Variant *v = &variants->v[i];
-        if (strcmp(v->schedule->target, target) != 0) continue;
+        if (v->general || strcmp(v->schedule->target, target) != 0) continue;
         fast += !v->dropped;
         slow += v->slow;
     }
     return fast < MAX_FAST && slow < MAX_SLOW;
 }
 
-static bool lower_step(Job *j, BuiltFn *fn, int step) {
-    const Step *s = &fn->plan->steps.v[step];
-    Variants *variants = &fn->variants[step];
+static bool lower_step(Lowering *l, int step) {
+    const Step *s = &l->fn->plan->steps.v[step];
+    Variants *variants = &l->fn->variants[step];
     FK_ASSERT(s->schedules.n > 0);
     for (int i = 0; i < s->schedules.n; i++) {
         Variant v = {.schedule = s->schedules.v[i], .general = i == s->schedules.n - 1};
         const char *target = v.schedule->target;
-        if (!v.general && !arch_wanted(j, target)) continue;
-        if (!v.general && !try_more(variants, target)) {
+        if (!v.general && !arch_wanted(l->j, target)) continue;
+        /* Those in the air count as kept: judge them before saying no. */
+        if (!v.general && !room(variants, target) && !land_until(l, 0)) return false;
+        if (!v.general && !room(variants, target)) {
             v.dropped = "not tried: there are enough, or too many were slow";
-        } else if (!lower_variant(j, fn, step, &v)) {
+        } else if (!lower_variant(l->j, l->fn, step, &v)) {
             return false;
         }
-        vec_push(j->arena, variants, v);
+        vec_push(l->j->arena, variants, v);
+        if (!assemble(l, step, variants->n - 1)) return false;
     }
     return true;
 }
 
 bool lower_fn(Job *j, BuiltFn *fn) {
+    Lowering l = {.j = j, .fn = fn};
     fn->variants = ARENA_ARRAY(j->arena, Variants, fn->plan->steps.n);
-    for (int i = 0; i < fn->plan->steps.n; i++)
-        if (!lower_step(j, fn, i)) return false;
-    return true;
+    bool ok = true;
+    for (int i = 0; i < fn->plan->steps.n && ok; i++) ok = lower_step(&l, i);
+    return land_until(&l, 0) && ok;
 }

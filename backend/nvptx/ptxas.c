@@ -82,6 +82,14 @@ typedef struct Ran {
     Str text;   /* both streams */
 } Ran;
 
+struct PtxasJob {
+    const char *ptxas, *arch, *dir, *in, *out;
+    const char *failed; /* before the process could be: why */
+    pid_t pid;
+    int pipe; /* what it prints */
+    Ran ran;
+};
+
 static void drain(int fd, Str *text) {
     char buf[4096];
     for (;;) {
@@ -92,29 +100,32 @@ static void drain(int fd, Str *text) {
     }
 }
 
-static Ran run(const char *const *argv) {
-    Ran r = {0};
+static void spawn(PtxasJob *j, const char *const *argv) {
     int p[2];
+    j->pipe = -1;
     if (pipe2(p, O_CLOEXEC)) {
-        r.error = errno;
-        return r;
+        j->ran.error = errno;
+        return;
     }
     posix_spawn_file_actions_t fa;
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&fa, p[1], 1);
     posix_spawn_file_actions_adddup2(&fa, p[1], 2);
-    pid_t pid;
-    r.error = posix_spawnp(&pid, argv[0], &fa, NULL, (char *const *)argv, environ);
+    j->ran.error = posix_spawnp(&j->pid, argv[0], &fa, NULL, (char *const *)argv, environ);
     posix_spawn_file_actions_destroy(&fa);
     close(p[1]);
-    if (!r.error) {
-        drain(p[0], &r.text);
-        while (waitpid(pid, &r.status, 0) < 0 && errno == EINTR) {
+    j->pipe = p[0];
+}
+
+static void reap(PtxasJob *j) {
+    if (j->pipe < 0) return;
+    if (!j->ran.error) {
+        drain(j->pipe, &j->ran.text);
+        while (waitpid(j->pid, &j->ran.status, 0) < 0 && errno == EINTR) {
         }
     }
-    close(p[0]);
-    return r;
+    close(j->pipe);
 }
 
 /* ---- its report
@@ -198,48 +209,63 @@ static PtxasStatus judge(Arena *a, const char *ptxas, const Ran *r, const char *
     return PTXAS_OK;
 }
 
-static PtxasStatus assemble(Arena *a, const char *ptxas, Kernel *k, const char *arch,
-                            const char *dir, const char **message) {
-    const char *in = arena_printf(a, "%s/kernel.ptx", dir);
-    const char *out = arena_printf(a, "%s/kernel.cubin", dir);
-    if (!write_file(in, k->ptx)) {
-        *message = arena_printf(a, "cannot write '%s': %s", in, strerror(errno));
-        unlink(in);
+/* Its folder and its input. */
+static bool prepare(Arena *a, PtxasJob *j, const char *ptx) {
+    const char *tmp = getenv("TMPDIR");
+    char *dir = arena_printf(a, "%s/fkc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir)) {
+        j->failed = arena_printf(a, "cannot make a folder in '%s': %s", tmp && *tmp ? tmp : "/tmp",
+                                 strerror(errno));
+        return false;
+    }
+    j->dir = dir;
+    j->in = arena_printf(a, "%s/kernel.ptx", dir);
+    j->out = arena_printf(a, "%s/kernel.cubin", dir);
+    if (!write_file(j->in, ptx))
+        j->failed = arena_printf(a, "cannot write '%s': %s", j->in, strerror(errno));
+    return !j->failed;
+}
+
+PtxasJob *ptxas_start(Arena *a, const char *ptxas, const Kernel *k, const char *arch) {
+    PtxasJob *j = ARENA_NEW(a, PtxasJob);
+    *j = (PtxasJob){.ptxas = ptxas, .arch = arena_strdup(a, arch), .pipe = -1};
+    if (!prepare(a, j, k->ptx)) return j;
+    const char *target = arena_printf(a, "-arch=%s", arch);
+    const char *const argv[] = {ptxas, target, "-v", j->in, "-o", j->out, NULL};
+    spawn(j, argv);
+    return j;
+}
+
+/* The cubin, and what its report says of it, to the kernel. */
+static PtxasStatus take(Arena *a, PtxasJob *j, Kernel *k, const char **message) {
+    Cubin c = {.arch = j->arch};
+    c.data = read_file(a, j->out, &c.size);
+    if (!c.data || !c.size) {
+        *message = arena_printf(a, "'%s' left no cubin for %s", j->ptxas, j->arch);
         return PTXAS_CRASHED;
     }
-    const char *target = arena_printf(a, "-arch=%s", arch);
-    const char *const argv[] = {ptxas, target, "-v", in, "-o", out, NULL};
-    Ran r = run(argv);
-    PtxasStatus st = judge(a, ptxas, &r, arch, message);
-    if (st == PTXAS_OK) {
-        Cubin c = {.arch = arena_strdup(a, arch)};
-        c.data = read_file(a, out, &c.size);
-        if (c.data && c.size) {
-            vec_push(a, &k->cubins, c);
-            k->stats = parse_stats(str_get(&r.text));
-            k->stats.loop_spills = sass_loop_spills(a, c.data, c.size, k->name);
-        } else {
-            *message = arena_printf(a, "'%s' left no cubin for %s", ptxas, arch);
-            st = PTXAS_CRASHED;
-        }
+    vec_push(a, &k->cubins, c);
+    k->stats = parse_stats(str_get(&j->ran.text));
+    k->stats.loop_spills = sass_loop_spills(a, c.data, c.size, k->name);
+    return PTXAS_OK;
+}
+
+PtxasStatus ptxas_finish(Arena *a, PtxasJob *j, Kernel *k, const char **message) {
+    PtxasStatus st = PTXAS_CRASHED;
+    *message = j->failed ? j->failed : "";
+    reap(j);
+    if (!j->failed) st = judge(a, j->ptxas, &j->ran, j->arch, message);
+    if (st == PTXAS_OK) st = take(a, j, k, message);
+    str_free(&j->ran.text);
+    if (j->dir) {
+        unlink(j->in);
+        unlink(j->out);
+        rmdir(j->dir);
     }
-    str_free(&r.text);
-    unlink(in);
-    unlink(out);
     return st;
 }
 
 PtxasStatus ptxas_run(Arena *a, const char *ptxas, Kernel *k, const char *arch,
                       const char **message) {
-    *message = "";
-    const char *tmp = getenv("TMPDIR");
-    char *dir = arena_printf(a, "%s/fkc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir)) {
-        *message = arena_printf(a, "cannot make a folder in '%s': %s", tmp && *tmp ? tmp : "/tmp",
-                                strerror(errno));
-        return PTXAS_CRASHED;
-    }
-    PtxasStatus st = assemble(a, ptxas, k, arch, dir, message);
-    rmdir(dir);
-    return st;
+    return ptxas_finish(a, ptxas_start(a, ptxas, k, arch), k, message);
 }

@@ -1,6 +1,7 @@
 /* test_lower.c - which schedules of a step become variants: several fast ones, what ptxas says of
  * them, what the backend refuses, what --arch leaves out. The schedules are copies of the general
- * one for sm_90a; a shell script stands in for ptxas and answers by the count of its calls.
+ * one for sm_90a, each with another number of threads, by which a shell script that stands in for
+ * ptxas knows them.
  */
 #include "compiler/compiler_int.h"
 
@@ -83,31 +84,34 @@ static void add_fast(Lowered *l, int n, const char *target) {
         *fast = *general;
         fast->name = arena_printf(&l->arena, "fast%d", i);
         fast->target = target;
+        fast->axes.v = ARENA_ARRAY(&l->arena, SAxis, general->axes.n);
+        memcpy(fast->axes.v, general->axes.v, (size_t)general->axes.n * sizeof *fast->axes.v);
+        fast->axes.v[0].lanes = fast->threads = 32 * (i + 1);
         vec_push(&l->arena, &s->schedules, fast);
     }
     vec_push(&l->arena, &s->schedules, general);
 }
 
-/* A ptxas that makes a file and prints `said[call]`; "!" refuses, "" or past the end is clean. */
-static bool lower_with(Lowered *l, const char *const *said, int n) {
+/* A ptxas that makes a file and prints `said[i]` of fast schedule i, and `of_general`; with "!" it
+ * refuses. */
+static bool lower_with(Lowered *l, const char *const *said, int n, const char *of_general) {
     const char *path = arena_printf(&l->arena, "%s/ptxas", dir);
-    const char *count = arena_printf(&l->arena, "%s/count", dir);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    fprintf(f,
-            "#!/bin/sh\nn=$(cat %s 2>/dev/null || echo 0)\necho $((n + 1)) >%s\n"
-            "for last; do :; done\ncp \"$3\" \"$last\"\n"
-            "echo 'ptxas info    : Used 40 registers' >&2\ncase $n in\n",
-            count, count);
+    fprintf(f, "#!/bin/sh\nfor last; do :; done\ncp \"$3\" \"$last\"\n"
+               "echo 'ptxas info    : Used 40 registers' >&2\n"
+               "case $(grep -o 'reqntid [0-9]*' \"$3\") in\n");
     for (int i = 0; i < n; i++)
-        fprintf(f, "%d) echo '%s' >&2; %s;;\n", i, said[i], said[i][0] == '!' ? "exit 1" : "");
+        fprintf(f, "'reqntid %d') echo '%s' >&2; %s;;\n", 32 * (i + 1), said[i],
+                said[i][0] == '!' ? "exit 1" : "");
+    fprintf(f, "'reqntid 256') echo '%s' >&2; %s;;\n", of_general,
+            of_general[0] == '!' ? "exit 1" : "");
     fprintf(f, "esac\n");
     fclose(f);
     assert_int_equal(chmod(path, 0755), 0);
     l->job.ptxas = path;
     bool ok = lower_fn(&l->job, &l->fn);
     unlink(path);
-    unlink(count);
     return ok;
 }
 
@@ -123,7 +127,7 @@ static const char *dropped(const Lowered *l, int i) {
 static void clean_ones_are_kept(void **state) {
     Lowered *l = *state;
     add_fast(l, 2, "sm_90a");
-    assert_true(lower_with(l, NULL, 0));
+    assert_true(lower_with(l, NULL, 0, ""));
     assert_int_equal(l->fn.variants[0].n, 3);
     for (int i = 0; i < 3; i++) {
         const Variant *v = variant(l, i);
@@ -144,7 +148,7 @@ static void slow_ones_are_dropped(void **state) {
         "160 bytes stack frame, 160 bytes spill stores, 160 bytes spill loads",
     };
     add_fast(l, 3, "sm_90a");
-    assert_true(lower_with(l, said, 3));
+    assert_true(lower_with(l, said, 3, ""));
     assert_int_equal(l->fn.variants[0].n, 4);
     assert_string_equal(dropped(l, 0), "ptxas had to serialise its tensor-core instructions");
     assert_string_equal(dropped(l, 1),
@@ -158,16 +162,20 @@ static void slow_ones_are_dropped(void **state) {
     str_free(&s);
 }
 
-/* After three that ptxas spoilt, the rest is left; so is what is more than six variants. */
+/* After three that ptxas spoilt the rest is left, but for what had begun by then; so is what is
+ * more than six variants. */
 static void there_are_limits(void **state) {
     Lowered *l = *state;
     static const char *const bad[] = {"(C7510)", "(C7512)", "(C7514)"};
-    add_fast(l, 5, "sm_90a");
-    assert_true(lower_with(l, bad, 3));
-    assert_int_equal(l->fn.variants[0].n, 6);
-    for (int i = 0; i < 5; i++) assert_int_equal(!strncmp(dropped(l, i), "not tried", 9), i >= 3);
     add_fast(l, 7, "sm_90a");
-    assert_true(lower_with(l, NULL, 0));
+    assert_true(lower_with(l, bad, 3, ""));
+    assert_int_equal(l->fn.variants[0].n, 8);
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(variant(l, i)->slow, i < 3);
+        assert_int_equal(!strncmp(dropped(l, i), "not tried", 9), i >= 5);
+    }
+    add_fast(l, 7, "sm_90a");
+    assert_true(lower_with(l, NULL, 0, ""));
     assert_int_equal(l->fn.variants[0].n, 8);
     for (int i = 0; i < 7; i++) assert_int_equal(!variant(l, i)->dropped, i < 5);
 }
@@ -176,7 +184,7 @@ static void others_than_arch_are_left_out(void **state) {
     Lowered *l = *state;
     add_fast(l, 2, "sm_90a");
     l->job.archs.v[0] = target_named("sm_86");
-    assert_true(lower_with(l, NULL, 0));
+    assert_true(lower_with(l, NULL, 0, ""));
     assert_int_equal(l->fn.variants[0].n, 1);
     assert_true(variant(l, 0)->general);
 }
@@ -186,7 +194,7 @@ static void a_refusal_of_the_backend(void **state) {
     Lowered *l = *state;
     add_fast(l, 2, "sm_90a");
     l->job.ptx_version = 70; /* sm_90a needs 8.0 */
-    assert_true(lower_with(l, NULL, 0));
+    assert_true(lower_with(l, NULL, 0, ""));
     assert_int_equal(l->fn.variants[0].n, 3);
     assert_non_null(variant(l, 0)->dropped);
     assert_false(variant(l, 0)->slow);
@@ -197,13 +205,13 @@ static void a_refusal_of_the_backend(void **state) {
 /* If ptxas does, there is a warning; if it does of the general kernel, an error. */
 static void a_refusal_of_ptxas(void **state) {
     Lowered *l = *state;
-    static const char *const said[] = {"! fatal", "", "! fatal"};
+    static const char *const said[] = {"! fatal", ""};
     add_fast(l, 1, "sm_90a");
-    assert_true(lower_with(l, said, 1));
+    assert_true(lower_with(l, said, 1, ""));
     assert_int_equal(strncmp(dropped(l, 0), "refused by ptxas: ", 18), 0);
     assert_true(l->diags.errors == 0 && l->diags.warnings == 1 && !l->job.outside);
     add_fast(l, 2, "sm_90a");
-    assert_false(lower_with(l, said, 3));
+    assert_false(lower_with(l, said, 2, "! fatal"));
     assert_true(l->diags.errors == 1 && l->job.outside);
 }
 
