@@ -246,7 +246,9 @@ static PtxasStatus take(Arena *a, PtxasJob *j, Kernel *k, const char **message) 
     }
     vec_push(a, &k->cubins, c);
     k->stats = parse_stats(str_get(&j->ran.text));
-    k->stats.loop_spills = sass_loop_spills(a, c.data, c.size, k->name);
+    k->stats.loop_spills = k->stats.spill_bytes ? -1 : 0;
+    if (!strcmp(j->arch, "sm_90a")) /* the code that sass.c reads */
+        k->stats.loop_spills = sass_loop_spills(a, c.data, c.size, k->name);
     return PTXAS_OK;
 }
 

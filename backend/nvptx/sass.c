@@ -2,8 +2,9 @@
  *
  * A cubin is ELF; a kernel's instructions, 16 bytes each, are the section .text.NAME. The low 12
  * bits of an instruction are its opcode, and only those that end a block, multiply on tensor cores
- * or touch local memory matter here. From the blocks: dominators, back edges, natural loops. What
- * is known of the encoding was found by assembling and is pinned by tests/unit/backend/sass_test.c.
+ * or touch local memory matter here; they are those of sm_90. From the blocks: dominators, back
+ * edges, natural loops. What is known of the encoding was found by assembling and is pinned by
+ * tests/unit/backend/sass_test.c.
  */
 #include "backend/nvptx/sass_int.h"
 
