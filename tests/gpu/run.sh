@@ -45,6 +45,17 @@ for f in tests/cases/*.fk; do
         check "$(basename "$f" .fk)" "${args[@]}"
     done < <(sed -n 's/^# \(run:\|big:\)/\1/p' "$f")
 done
+# A59: the same mask from two tilings of the same program, bit for bit
+for m in a59_dropout nofuse_dropout; do
+    $run --size M=64 --size N=100 --seed 5 --check --zero none --out y=build-gpu/$m.npy $mods/$m.fkm >> "$log" 2>&1 ||
+        echo "FAIL $m"
+done
+if cmp build-gpu/a59_dropout.npy build-gpu/nofuse_dropout.npy; then
+    pass=$((pass + 1))
+else
+    fail=$((fail + 1))
+    echo "FAIL dropout, fused and not fused"
+fi
 api=$(LD_LIBRARY_PATH=build-gpu build-gpu/gpu_by_hand build-gpu/grid.ptx; timeout 500 build-gpu/gpu_api $mods/a13_grid.fkm $mods/jit_grid.fkm $mods/a59_dropout.fkm 2>&1)
 printf '%s\n' "$api" | tee -a "$log"
 pass=$((pass + $(grep -c '^PASS' <<< "$api"))) fail=$((fail + $(grep -c '^F' <<< "$api")))
