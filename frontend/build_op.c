@@ -144,6 +144,7 @@ static const Val *int_arith(Build *b, const Env *env, AstOp op, const Val *x, co
                             Span sp) {
     bool divides = op == AST_DIV || op == AST_MOD;
     if (divides && !divisor_ok(b, env, y)) return val_bad(b, sp);
+    if (divides && y->kind == VAL_INT && y->i <= 0) y = val_int(b, 1, y->span); /* empty domain */
     bool quotient = op != AST_MOD && (op == AST_DIV || x->quotient || (y && y->quotient));
     if ((x->kind != VAL_NODE && (!y || y->kind != VAL_NODE)) || env->index) {
         const Val *v = ix_arith(b, env, op, x, y, sp);

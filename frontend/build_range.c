@@ -32,8 +32,41 @@ static const char *expr_text(Build *b, const Expr *x) {
     return text;
 }
 
+static const Ix *const *bound_extents(Build *b, const Env *env) {
+    const Ix **e = ARENA_ARRAY(b->arena, const Ix *, b->vars.n);
+    for (int i = 0; i < b->nleft; i++) e[i] = b->vars.v[i].extent;
+    for (const Bind *k = env->binds; k; k = k->next)
+        for (int i = 0; i < k->n; i++) e[k->var[i]] = b->vars.v[k->var[i]].extent;
+    return e;
+}
+
+/* An expression that is 0 where an index that is bound here has no element, so that there is
+ * nothing to do; NULL: there always is. Known factors say nothing, and might not fit 64 bits. */
+static const Ix *domain_of(Build *b, const Env *env) {
+    const Ix *const *ext = bound_extents(b, env), *r = NULL;
+    for (int i = 0; i < b->vars.n; i++) {
+        IxTerm *t;
+        int64_t c;
+        if (!ext[i]) continue;
+        if (ix_is_const(ext[i], &c)) {
+            if (c <= 0) return ix_const(b->p, 0);
+            continue;
+        }
+        bool one = ix_terms(b->p, ext[i], &t) == 1 && t[0].coef > 0;
+        const Ix *factor = one ? t[0].atom : ext[i];
+        r = r ? ix_mul(b->p, r, factor) : factor;
+    }
+    return r;
+}
+
+static bool is_nothing(const Ix *domain) {
+    int64_t c;
+    return domain && ix_is_const(domain, &c) && c <= 0;
+}
+
 void add_check(Build *b, const Ix *e, const Ix *unless, const Ix *needed, const Ix *found,
                const char *text, Span sp) {
+    if (is_nothing(unless)) return;
     for (int i = 0; i < b->g->checks.n; i++) {
         Check *c = &b->g->checks.v[i];
         if (c->e == e && (c->unless == unless || !c->unless)) return;
@@ -41,24 +74,13 @@ void add_check(Build *b, const Ix *e, const Ix *unless, const Ix *needed, const 
     vec_push(b->arena, &b->g->checks, ((Check){e, unless, needed, found, text, sp}));
 }
 
-/* The extents of all indices that are bound here, multiplied: 0 says that there is nothing to do.
- */
-static const Ix *domain_of(Build *b, const Env *env) {
-    const Ix *r = NULL;
-    for (int i = 0; i < b->nleft; i++)
-        r = r ? ix_mul(b->p, r, b->vars.v[i].extent) : b->vars.v[i].extent;
-    for (const Bind *k = env->binds; k; k = k->next)
-        for (int i = 0; i < k->n; i++)
-            if (k->var[i] >= b->nleft)
-                r = r ? ix_mul(b->p, r, b->vars.v[k->var[i]].extent) : b->vars.v[k->var[i]].extent;
-    return r;
-}
-
 /* ---- sizes
  * ---------------------------------------------------------------------------------------- */
 
 void check_divisor(Build *b, const Env *env, const Ix *divisor, Span sp) {
     int64_t c;
+    const Ix *domain = env ? domain_of(b, env) : NULL;
+    if (is_nothing(domain)) return;
     if (ix_is_const(divisor, &c)) {
         if (c <= 0) build_error(b, sp, "divisor", "the divisor of an integer must be positive");
         return;
@@ -66,8 +88,7 @@ void check_divisor(Build *b, const Env *env, const Ix *divisor, Span sp) {
     const Ix *one = ix_const(b->p, 1);
     const char *text =
         arena_printf(b->arena, "the divisor %s must be positive", ix_text(b, divisor));
-    add_check(b, ix_sub(b->p, divisor, one), env ? domain_of(b, env) : NULL, one, divisor, text,
-              sp);
+    add_check(b, ix_sub(b->p, divisor, one), domain, one, divisor, text, sp);
 }
 
 static const Ix *size_name(Build *b, const Expr *x) {
@@ -244,14 +265,6 @@ typedef struct Reading {
     const Ix *const *guards;
     int nguards;
 } Reading;
-
-static const Ix *const *bound_extents(Build *b, const Env *env) {
-    const Ix **e = ARENA_ARRAY(b->arena, const Ix *, b->vars.n);
-    for (int i = 0; i < b->nleft; i++) e[i] = b->vars.v[i].extent;
-    for (const Bind *k = env->binds; k; k = k->next)
-        for (int i = 0; i < k->n; i++) e[k->var[i]] = b->vars.v[k->var[i]].extent;
-    return e;
-}
 
 static void never_inside(Reading *r, int d, const BoundResult *at) {
     Build *b = r->b;

@@ -51,7 +51,8 @@ Range infer_range(const Graph *g, const RangeUse *uses, int n);
 /* Rule 2, is a read inside [0, dim)? Axes are positional; guards[] are facts e >= 0 that hold where
  * the read happens. */
 typedef enum Bound {
-    BOUND_PROVED, /* inside wherever the domain is not empty (under the guards, if `guarded`) */
+    BOUND_PROVED, /* inside wherever the domain is not empty (under the guards, if `guarded`); so
+                     anything is over an axis of extent 0 */
     BOUND_DATA,   /* depends on tensor values, or least and greatest index have no closed form: the
                      load checks, outside gives 0 */
     BOUND_LAUNCH, /* inside iff lo >= 0 and hi <= dim - 1: conditions on sizes, for a Check. x[0]

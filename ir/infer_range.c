@@ -222,20 +222,40 @@ static bool never(const Read *r, const BoundResult *b) {
            nonneg(r->g, above, NULL, 0, NULL, 0, true);
 }
 
-BoundResult infer_bound(const Graph *g, const Ix *index, const Ix *dim, const Ix *const *extents,
-                        int nax, const Ix *const *guards, int nguards) {
-    Read r = {g, index, dim, extents, extents ? nax : 0};
+/* Is nothing read at all, since an axis is bound to no element? */
+static bool is_empty(const Read *r) {
+    int64_t c;
+    for (int i = 0; i < r->nax; i++)
+        if (r->extents[i] && ix_is_const(r->extents[i], &c) && c <= 0) return true;
+    return false;
+}
+
+static BoundResult judge(const Read *read, const Ix *const *guards, int nguards) {
+    Read r = *read;
     BoundResult b = {BOUND_PROVED, false, NULL, NULL};
     int axis;
-    if (ix_is_axis(index, &axis) && axis < r.nax && extents[axis] == dim) return b;
+    if (is_empty(&r)) return b;
+    if (ix_is_axis(r.index, &axis) && axis < r.nax && r.extents[axis] == r.dim) return b;
     if (inside(&r, NULL, 0)) return b;
     if (nguards && inside(&r, guards, nguards)) {
         b.guarded = true;
         return b;
     }
     uint64_t seen = 0;
-    if (!index->has_value && is_tight(&r, index, &seen)) extremes(&r, guards, nguards, &b);
+    if (!r.index->has_value && is_tight(&r, r.index, &seen)) extremes(&r, guards, nguards, &b);
     if (!b.lo || !b.hi) return (BoundResult){BOUND_DATA, false, NULL, NULL};
     b.bound = never(&r, &b) ? BOUND_NEVER : BOUND_LAUNCH;
+    return b;
+}
+
+/* A difference of indices that leaves 64 bits is no fault of the program's: the load decides. */
+BoundResult infer_bound(const Graph *g, const Ix *index, const Ix *dim, const Ix *const *extents,
+                        int nax, const Ix *const *guards, int nguards) {
+    Read r = {g, index, dim, extents, extents ? nax : 0};
+    bool before = g->ix->overflow;
+    g->ix->overflow = false;
+    BoundResult b = judge(&r, guards, nguards);
+    if (g->ix->overflow) b = (BoundResult){BOUND_DATA, false, NULL, NULL};
+    g->ix->overflow = before;
     return b;
 }

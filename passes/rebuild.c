@@ -149,34 +149,108 @@ bool rb_nonneg(Graph *g, const Ix *x, const Node *at, int nax) {
     return infer_nonneg(g, x, rb_extents(g, at, nax), nax, NULL, 0);
 }
 
-/* The launch checks that hold wherever `at` has an element; returns how many. */
-static int check_facts(Graph *g, const Ix *const *extents, int nax, const Ix **fact) {
+/* What the launch checks say where a node has an element, per list of extents. */
+typedef struct Facts {
+    Arena arena;
+    Map by_extents; /* ids of extents -> FactList */
+} Facts;
+
+typedef struct FactList {
+    const Ix **v;
+    int n;
+} FactList;
+
+/* Facts that differ by a constant: only the two strongest can help a proof, which uses two. */
+typedef struct Alike {
+    int64_t c[2];
+    const Ix *fact[2];
+} Alike;
+
+/* Writes the ids of x without its constant term to key; returns how many. */
+static int key_but_constant(const Ix *x, int64_t *key, int64_t *c) {
     int n = 0;
-    for (int i = 0; i < g->checks.n; i++) {
-        const Check *c = &g->checks.v[i];
-        const Ix *some = c->unless ? ix_sub(g->ix, c->unless, ix_const(g->ix, 1)) : NULL;
-        if (!some || infer_nonneg(g, some, extents, nax, NULL, 0)) fact[n++] = c->e;
-    }
+    *c = 0;
+    if (x->kind != IX_ADD && !ix_is_const(x, c)) key[n++] = x->id;
+    for (int i = 0; x->kind == IX_ADD && i < x->n; i++)
+        if (!ix_is_const(x->arg[i], c)) key[n++] = x->arg[i]->id;
     return n;
 }
 
-void rb_check_reads(Graph *g, const Node *at, int nax, Operand *o) {
+typedef struct AlikeSet {
+    Map map; /* ids of terms -> Alike */
+    VEC(Alike *) list;
+} AlikeSet;
+
+static void add_fact(Facts *f, AlikeSet *set, const Ix *fact) {
+    int64_t *key = ARENA_ARRAY(&f->arena, int64_t, fact->n + 1), c;
+    int n = key_but_constant(fact, key, &c);
+    intptr_t *slot = map_put(&set->map, key, sizeof *key * (size_t)n);
+    if (!*slot) {
+        *slot = (intptr_t)ARENA_NEW(&f->arena, Alike);
+        vec_push(&f->arena, &set->list, (Alike *)*slot);
+    }
+    Alike *a = (Alike *)*slot;
+    int at = !a->fact[0] || c < a->c[0] ? 0 : 1;
+    if (at == 1 && a->fact[1] && c >= a->c[1]) return;
+    if (at == 0) {
+        a->c[1] = a->c[0];
+        a->fact[1] = a->fact[0];
+    }
+    a->c[at] = c;
+    a->fact[at] = fact;
+}
+
+static FactList *make_facts(Facts *f, Graph *g, const Ix *const *extents, int nax) {
+    Map holds = {.arena = &f->arena}; /* `unless` -> 1: the domain has an element; -1 */
+    AlikeSet set = {.map = {.arena = &f->arena}};
+    for (int i = 0; i < g->checks.n; i++) {
+        const Check *c = &g->checks.v[i];
+        intptr_t *known = map_put(&holds, &c->unless, sizeof c->unless);
+        if (!*known) {
+            const Ix *some = c->unless ? ix_sub(g->ix, c->unless, ix_const(g->ix, 1)) : NULL;
+            *known = !some || infer_nonneg(g, some, extents, nax, NULL, 0) ? 1 : -1;
+        }
+        if (*known > 0) add_fact(f, &set, c->e);
+    }
+    FactList *all = ARENA_NEW(&f->arena, FactList);
+    all->v = ARENA_ARRAY(&f->arena, const Ix *, 2 * set.list.n);
+    for (int i = 0; i < set.list.n; i++)
+        for (int k = 0; k < 2; k++)
+            if (set.list.v[i]->fact[k]) all->v[all->n++] = set.list.v[i]->fact[k];
+    return all;
+}
+
+static const FactList *facts_of(Facts *f, Graph *g, const Ix *const *extents, int nax) {
+    int64_t *key = ARENA_ARRAY(&f->arena, int64_t, nax);
+    for (int i = 0; i < nax; i++) key[i] = extents[i]->id;
+    f->by_extents.arena = &f->arena;
+    intptr_t *slot = map_put(&f->by_extents, key, sizeof *key * (size_t)nax);
+    if (!*slot) *slot = (intptr_t)make_facts(f, g, extents, nax);
+    return (const FactList *)*slot;
+}
+
+static void check_read(Facts *f, Graph *g, const Ix *const *extents, int nax, Operand *o) {
     const Node *to = g->nodes.v[o->node];
-    const Ix **extents = rb_extents(g, at, nax);
-    const Ix **fact = ARENA_ARRAY(g->arena, const Ix *, g->checks.n);
-    int nfacts = check_facts(g, extents, nax, fact);
     for (int d = 0; d < to->rank; d++) {
         const Ix *dim = to->axes[d].extent, *x = o->map[d];
         if (o->checked >> d & 1) continue;
         BoundResult b = infer_bound(g, x, dim, extents, nax, NULL, 0);
         if (b.bound == BOUND_PROVED) continue;
-        bool inside = b.bound == BOUND_LAUNCH && infer_nonneg(g, b.lo, extents, nax, fact, nfacts);
+        bool inside = b.bound == BOUND_LAUNCH;
         if (inside) {
+            const FactList *k = facts_of(f, g, extents, nax);
             const Ix *top = ix_sub(g->ix, ix_sub(g->ix, dim, b.hi), ix_const(g->ix, 1));
-            inside = infer_nonneg(g, top, extents, nax, fact, nfacts);
+            inside = infer_nonneg(g, b.lo, extents, nax, k->v, k->n) &&
+                     infer_nonneg(g, top, extents, nax, k->v, k->n);
         }
         if (!inside) o->checked |= 1u << d;
     }
+}
+
+void rb_check_reads(Graph *g, const Node *at, int nax, Operand *o) {
+    Facts f = {0};
+    check_read(&f, g, rb_extents(g, at, nax), nax, o);
+    arena_free(&f.arena);
 }
 
 const Ix *rb_integer(Graph *g, const Operand *o, bool data) {
@@ -275,10 +349,13 @@ static void redirect_outputs(Rebuild *r) {
 /* A composed read is inside wherever it is made, but the proof may be lost in the new expression:
  * (K - 1 - i) % 2 < K. Such a read gets a check that never fails. */
 static void check_reads(Graph *g) {
+    Facts f = {0};
     for (int i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.v[i];
-        for (int k = 0; k < n->nin; k++) rb_check_reads(g, n, n->naxes, &n->in[k]);
+        const Ix **extents = rb_extents(g, n, n->naxes);
+        for (int k = 0; k < n->nin; k++) check_read(&f, g, extents, n->naxes, &n->in[k]);
     }
+    arena_free(&f.arena);
 }
 
 bool rebuild(PassCtx *cx, Graph *g, RebuildFn *visit, void *ctx) {

@@ -280,7 +280,14 @@ static void make_temps(Plan *plan, Arena *arena) {
     }
 }
 
+static bool grouped(const Graph *g) {
+    for (int i = 0; i < g->params.n; i++)
+        if (g->params.v[i].out && !g->nodes.v[g->params.v[i].node]->store) return false;
+    return true;
+}
+
 bool pass_tile(PassCtx *cx, Graph *g) {
+    if (!grouped(g)) pass_group(cx, g);
     Plan *plan = ARENA_NEW(cx->arena, Plan);
     plan->graph = g;
     int nsteps = 0;

@@ -1,6 +1,7 @@
 /* run.c - the whole text of every error: for each RULE[.more].fk in a folder, what the front end
- * says about it must be RULE[.more].txt, and must speak of RULE. --update writes the .txt files;
- * review the diff. Files that others use are kept in subfolders, which are not looked at. */
+ * says about it must be RULE[.more].txt, and must speak of RULE. A first line "# bind: N=0 M=2"
+ * stands for --bind N=0 --bind M=2. --update writes the .txt files; review the diff. Files that
+ * others use are kept in subfolders, which are not looked at. */
 #include "frontend/frontend.h"
 
 #include <dirent.h>
@@ -27,11 +28,24 @@ static bool speaks_of(const Diags *d, const char *rule, size_t len) {
     return false;
 }
 
+static FrontendBinds binds_in(Arena *a, const char *path) {
+    static const char head[] = "# bind: ";
+    VEC(const char *) v = {0};
+    char *text = slurp(path);
+    bool any = text && !strncmp(text, head, strlen(head));
+    char *line = any ? arena_strdup(a, text + strlen(head)) : "";
+    free(text);
+    if (any) line[strcspn(line, "\n")] = 0;
+    for (char *s = any ? strtok(line, " ") : NULL; s; s = strtok(NULL, " ")) vec_push(a, &v, s);
+    return (FrontendBinds){v.v, v.n};
+}
+
 static bool one(const char *name, bool update) {
     Arena a = {0};
     Diags d = {.arena = &a};
+    FrontendBinds binds = binds_in(&a, name);
     Ast *ast = frontend_parse(&a, &d, &frontend_disk, name, NULL, 0);
-    frontend_build(ast, &a, &d, NULL);
+    frontend_build(ast, &a, &d, &binds);
     Str got = {0};
     diag_print(&d, &got, false);
     char *path = arena_printf(&a, "%.*s.txt", (int)strlen(name) - 3, name);

@@ -299,6 +299,39 @@ static void bind(void **state) {
     assert_string_equal(diags.list.v[0].text, "--bind M=2: 'M' is bound twice");
 }
 
+/* Rules 1 and 7: on an empty domain every check holds, also when sizes are bound. */
+static void bound_empty_domains(void **state) {
+    (void)state;
+    static const char *const body[] = {
+        "y[i] = x[max(i - 1, 0)]",
+        "y[i] = f32(a[i] % N)",
+        "y[i] = f32(5 % N + 7/N + a[i]/N)",
+        "y[i] = x[a[a[i] % N]] + x[N - 3]",
+        "y[i] = z[0] + x[i]",
+        "y[i] = exp(z[0] + z[7]) + x[i]",
+        "y[i] = x[i] + sum[j] z[0] * x[j]",
+        "y[i] = sum[j in M] x[i] * z[j + 3]",
+    };
+    const char *empty[] = {"N=0", "M=0"}, *one[] = {"N=1", "M=0"};
+    for (size_t i = 0; i < sizeof body / sizeof *body; i++) {
+        const char *text = arena_printf(&arena,
+                                        "fn f(x: f32[N], a: i32[N], z: f32[M]) -> (y: f32[N])\n{\n"
+                                        "    %s\n}\n",
+                                        body[i]);
+        Str why = {0};
+        FrontendFns *r = build_bound(text, binds_of(empty, 2));
+        if (diags.errors) show_diags();
+        assert_int_equal(r->fns.n, 1);
+        assert_int_equal(r->fns.v[0]->checks.n, 0);
+        if (!graph_verify(r->fns.v[0], &why)) fail_msg("%s: %s", body[i], str_get(&why));
+        str_free(&why);
+        build_bound(text, binds_of(one, 2));
+        bool reads_z0 = strstr(body[i], "z[0]"), reads_x = strstr(body[i], "N - 3");
+        assert_int_equal(diags.errors > 0, reads_z0 || reads_x);
+        diags = (Diags){.arena = &arena};
+    }
+}
+
 static void several_errors(void **state) {
     (void)state;
     build_bound(
@@ -383,6 +416,7 @@ int main(void) {
         T(roundings),
         T(conditions_on_sizes),
         T(bind),
+        T(bound_empty_domains),
         T(several_errors),
         T(used_files),
         T(grad_is_left_out),
