@@ -9,6 +9,7 @@ build=${1:-build} out=build-gpu
 rm -rf $out && mkdir -p $out/modules || exit 1
 cp $build/fkrun $out/ || exit 1
 for t in gpu_api gpu_runtime_driver gpu_by_hand; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
+cp -L $build/libfk.so $out/libfk.so
 strip $out/fkrun $out/gpu_api
 cp "$(find /usr/lib -name libcmocka.so.0 | head -n 1)" $out/
 fail=0
@@ -22,6 +23,7 @@ for f in tests/programs/*.fk tests/cases/*.fk tests/bench/*.fk examples/*.fk; do
     head -n 1 "$f" | grep -q '^# refused' && continue
     compile "$f" "$(basename "$f" .fk)"
 done
+compile tests/gpu/gemm.fk gemm_cases
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
