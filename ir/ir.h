@@ -10,6 +10,7 @@
 #include "ir/infer.h"
 #include "ir/tile.h"
 #include "ir/schedule.h"
+#include "ir/mma.h"
 #include "ir/plan.h"
 #include "ir/target.h"
 #include "ir/kernel.h"

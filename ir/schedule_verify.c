@@ -1,5 +1,5 @@
 /* schedule_verify.c - what any schedule must keep, whatever the backend makes of it. */
-#include "ir/schedule.h"
+#include "ir/mma.h"
 #include "ir/target.h"
 #include "ir/tile_int.h"
 
@@ -164,6 +164,15 @@ static void verify_pipeline(Verify *v) {
              warps);
 }
 
+static void verify_wgmma_tier(Verify *v) {
+    Mma m;
+    MmaTiles tiles;
+    Str why = {0};
+    bool ok = mma_schedule(v->t, v->s, &m, &tiles, &why);
+    need(v, ok, "%s", ok ? "" : str_get(&why));
+    str_free(&why);
+}
+
 bool schedule_verify(const Schedule *s, const TProg *t, Str *why) {
     Arena a = {0};
     Verify v = {s, t, why, true};
@@ -179,6 +188,10 @@ bool schedule_verify(const Schedule *s, const TProg *t, Str *why) {
     need(&v, s->threads >= 1 && s->threads <= THREADS_MAX, "%d threads", s->threads);
     verify_axes(&v, &l);
     if (v.ok && s->move == MOVE_plain && s->mul == MUL_fma) verify_plain_tier(&v, &a);
+    if (v.ok && s->mul == MUL_wgmma) {
+        need(&v, s->move == MOVE_tma, "wgmma takes what TMA brings");
+        verify_wgmma_tier(&v);
+    }
     verify_pipeline(&v);
     for (int k = 0; k < 3; k++) need(&v, s->cluster[k] >= 0, "cluster of %d", s->cluster[k]);
     need(&v, s->raster >= 0 && s->split >= 0 && s->halves >= 0, "a count below 0");

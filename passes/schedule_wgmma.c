@@ -190,6 +190,16 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     return s;
 }
 
+/* What the tier does not make yet, or cannot, is not proposed. */
+static bool fits_tier(const TProg *t, const Schedule *s) {
+    Mma m;
+    MmaTiles w;
+    Str why = {0};
+    bool fits = mma_schedule(t, s, &m, &w, &why);
+    str_free(&why);
+    return fits;
+}
+
 /* Adds what suits, cheapest first if the sizes are known; nothing when the program has another
  * shape or the target no wgmma. Under --strict factors stay as they are: 16-bit products are
  * exact in f32, so only the order of the sum is the tensor core's, which strict refuses. */
@@ -208,6 +218,9 @@ void schedule_wgmma(PassCtx *cx, Step *step) {
             s[k] = s[k - 1];
             s[k - 1] = swap;
         }
-    int keep = n < KEPT ? n : KEPT;
-    for (int i = 0; i < keep; i++) vec_push(cx->arena, &step->schedules, s[i]);
+    for (int i = 0, kept = 0; i < n && kept < KEPT; i++) {
+        if (!fits_tier(step->tile, s[i])) continue;
+        vec_push(cx->arena, &step->schedules, s[i]);
+        kept++;
+    }
 }

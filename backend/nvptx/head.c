@@ -7,7 +7,8 @@
 static const TTensor *tensor_of(const TProg *t, const KParam *p) {
     for (int i = 0; i < t->tensors.n; i++) {
         const TTensor *x = &t->tensors.v[i];
-        if (x->id == p->index && (x->mem == TM_TEMP) == (p->kind == KP_TEMP)) return x;
+        bool temp = p->kind == KP_TEMP || (p->kind == KP_TMAP && p->map.temp);
+        if (x->id == p->index && (x->mem == TM_TEMP) == temp) return x;
     }
     FK_BUG("a kernel parameter of no tensor");
 }
@@ -40,6 +41,14 @@ static void put_param(Str *out, const TProg *t, const KParam *p, int at, const I
         str_add(out, "i64      ");
         ix_print(out, p->ix, names);
         break;
+    case KP_TMAP:
+        str_add(out, "map      ");
+        put_tensor(out, tensor_of(t, p), names);
+        str_add(out, ", box");
+        for (int i = 0; i < p->map.rank; i++)
+            str_printf(out, " %d of dimension %d,", p->map.box[i], p->map.dim[i]);
+        str_printf(out, " swizzle %d", p->map.swizzle);
+        break;
     case KP_SCALAR:
         str_printf(out, "pointer  %s: %s, or null and its bytes in %d", tensor_of(t, p)->name,
                    dtype_name(tensor_of(t, p)->type), at + 1);
@@ -62,8 +71,12 @@ const char *kernel_head(Arena *a, const Step *s, const Kernel *k, const BackendO
     if (o->source) str_printf(&out, " of %s", o->source);
     str_add(&out, "\n// grid    ");
     ix_print(&out, k->grid, &names);
-    str_printf(&out, "\n// block   %d\n// shared  %d bytes static, 0 dynamic\n// params\n",
-               k->block, shared_bytes);
+    str_printf(&out, "\n// block   %d\n// shared  %d bytes static, ", k->block, shared_bytes);
+    if (k->smem)
+        ix_print(&out, k->smem, &names);
+    else
+        str_addc(&out, '0');
+    str_add(&out, " dynamic\n// params\n");
     for (int i = 0, at = 0; i < k->params.n; i++) {
         const KParam *p = &k->params.v[i];
         put_param(&out, s->tile, p, at, &names);

@@ -47,7 +47,7 @@ Frag axis_scaled(Lower *l, int axis, Val scale) {
     for (int i = 1; i < s->count; i++) {
         Val step = LLVMConstInt(l->i64, (uint64_t)s->step[i], 1);
         Val v = LLVMBuildAdd(l->b, f.v[0], LLVMBuildMul(l->entry, scale, step, ""), "");
-        f.v[i] = s->in[i] ? LLVMBuildSelect(l->b, s->in[i], v, f.v[0], "") : v;
+        f.v[i] = s->in[i] && !s->raw ? LLVMBuildSelect(l->b, s->in[i], v, f.v[0], "") : v;
     }
     return f;
 }

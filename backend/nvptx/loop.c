@@ -169,7 +169,11 @@ static void axis_open(Lower *l, int a, Val first, int regs, int vec, Val end) {
     AxisState *s = &l->axis[a];
     int n = regs * vec;
     int64_t *step = ARENA_ARRAY(l->arena, int64_t, n);
-    *s = (AxisState){true, n, ARENA_ARRAY(l->arena, Val, n), ARENA_ARRAY(l->arena, Val, n), step};
+    *s = (AxisState){.open = true,
+                     .count = n,
+                     .e = ARENA_ARRAY(l->arena, Val, n),
+                     .in = ARENA_ARRAY(l->arena, Val, n),
+                     .step = step};
     for (int i = 0; i < n; i++) {
         step[i] = (int64_t)l->map[a].lanes * vec * (i / vec) + i % vec;
         s->e[i] = i ? LLVMBuildAdd(l->b, first, i64c(l, step[i]), "") : first;

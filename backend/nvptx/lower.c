@@ -67,7 +67,7 @@ static void emit_guard(Lower *l, const TInst *i) {
     block_enter(l, after);
 }
 
-static void emit_inst(Lower *l, const TInst *i) {
+void emit_inst(Lower *l, const TInst *i) {
     switch (i->kind) {
     case T_CONST: l->value[i->id] = emit_const(l, i); break;
     case T_INDEX: l->value[i->id] = frag_ix(l, i->ix[0]); break;
@@ -120,7 +120,11 @@ static void grid_axis(Lower *l, int a, Val start) {
     int64_t size = tile_size(l, a), extent_const;
     const Ix *extent_ix = l->t->axes.v[a].extent;
     int64_t *step = ARENA_ARRAY(l->arena, int64_t, n);
-    *s = (AxisState){true, n, ARENA_ARRAY(l->arena, Val, n), ARENA_ARRAY(l->arena, Val, n), step};
+    *s = (AxisState){.open = true,
+                     .count = n,
+                     .e = ARENA_ARRAY(l->arena, Val, n),
+                     .in = ARENA_ARRAY(l->arena, Val, n),
+                     .step = step};
     Val first = start;
     if (m->lanes > 1) {
         Val shift = LLVMBuildMul(l->entry, axis_lane(l, a), i64c(l, m->vec), "");
@@ -174,15 +178,17 @@ static void lower_init(Lower *l, Arena *a, const TProg *t, const Schedule *s,
     l->carry = ARENA_ARRAY(a, CarryState *, n);
     l->uniform.arena = a;
     l->narrow.arena = a;
+    l->wide.arena = a;
 }
 
 static void annotate(Lower *l) {
     LLVMValueRef threads =
         LLVMConstInt(l->i32, (unsigned)(l->s->threads > 0 ? l->s->threads : 1), 0);
     LLVMValueRef one = LLVMConstInt(l->i32, 1, 0);
-    const char *const key[] = {"kernel", "reqntidx", "reqntidy", "reqntidz"};
-    LLVMValueRef value[] = {one, threads, one, one};
-    for (int i = 0; i < 4; i++) {
+    const char *const key[] = {"kernel", "reqntidx", "reqntidy", "reqntidz", "minctasm"};
+    LLVMValueRef value[] = {one, threads, one, one, one};
+    int n = l->roles ? 5 : 4; /* ptxas ignores setmaxnreg without the last */
+    for (int i = 0; i < n; i++) {
         LLVMMetadataRef md[3] = {LLVMValueAsMetadata(l->fn),
                                  LLVMMDStringInContext2(l->cx, key[i], strlen(key[i])),
                                  LLVMValueAsMetadata(value[i])};
@@ -277,7 +283,7 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     return ok;
 }
 
-/* Names of steps have dots, those of PTX do not. */
+/* Names of steps have dots, those of PTX do not. The general kernel has the step's own. */
 static const char *entry_name(Arena *a, const char *step) {
     char *name = arena_strdup(a, step);
     for (char *c = name; *c; c++) {
@@ -313,17 +319,20 @@ static bool few_axes(const Step *s, Diags *d) {
 bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
                    const BackendOptions *o, Diags *d, Kernel *k, Str *llvm) {
     (void)p;
-    *k = (Kernel){.name = entry_name(a, s->name), .arch = o->target->name};
+    bool general = sch->move == MOVE_plain && sch->mul == MUL_fma;
+    const char *name = general ? s->name : arena_printf(a, "%s_%s", s->name, sch->name);
+    *k = (Kernel){.name = entry_name(a, name), .arch = o->target->name};
     k->stats = KSTATS_NONE;
-    if (sch->move != MOVE_plain || sch->mul != MUL_fma) {
-        diag_error(d, (Span){0}, "schedule", "only plain loads and FMA are built");
+    if (!general && (sch->move != MOVE_tma || sch->mul != MUL_wgmma)) {
+        diag_error(d, (Span){0}, "schedule", "schedule %s of step %s: no such tier is built",
+                   sch->name, s->name);
         return false;
     }
     if (!choose_version(k, o, d) || !few_axes(s, d)) return false;
     Lower l;
     lower_init(&l, a, s->tile, sch, o);
     module_begin(&l, k->name);
-    bool ok = emit_kernel(&l, k, d);
+    bool ok = general ? emit_kernel(&l, k, d) : wgmma_emit(&l, k, d);
     if (ok) {
         annotate(&l);
         const char *body = module_emit(&l, k->ptx_version, llvm);

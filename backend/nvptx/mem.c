@@ -158,10 +158,41 @@ static Val load_scalar(Lower *l, const TTensor *t) {
     return LLVMBuildSelect(l->b, there, mem, host, "");
 }
 
+static Val both(Lower *l, Val a, Val b) {
+    if (!a || !b) return a ? a : b;
+    return LLVMBuildAnd(l->b, a, b, "");
+}
+
+#define EVERY_AXIS (~(AxisSet)0)
+
+static Val in_range(Lower *l, AxisSet axes, AxisSet mask, int k) {
+    Val p = NULL;
+    for (int a = 0; a < l->t->axes.n; a++) {
+        const AxisState *s = &l->axis[a];
+        if (s->open && (axes >> a & 1)) p = both(l, p, s->in[frag_coord(l, mask, k, a)]);
+    }
+    return p;
+}
+
+/* Elements of raw axes may be outside: nothing is read there. */
+static void in_range_too(Lower *l, AxisSet deps, Address *at) {
+    AxisSet raw = 0;
+    for (int a = 0; a < l->t->axes.n; a++)
+        if (l->axis[a].open && l->axis[a].raw) raw |= deps & axis_bit(a);
+    if (!raw) return;
+    Frag all = frag_new(l, frag_live(l, raw) | at->ok.mask);
+    for (int k = 0; k < all.n; k++) {
+        Val ok = at->ok.n ? at->ok.v[frag_at(l, all.mask, k, at->ok.mask)] : NULL;
+        all.v[k] = both(l, ok, in_range(l, raw, all.mask, k));
+    }
+    if (all.v[0]) at->ok = all; /* in is there for all elements of an axis or for none */
+}
+
 Frag emit_load(Lower *l, const TInst *i) {
     const TTensor *t = &l->t->tensors.v[i->tensor];
     if (t->rank == 0 && t->mem == TM_IN) return frag_one(l, load_scalar(l, t));
     Address at = address(l, t, i->ix, i->nix, i->checked);
+    in_range_too(l, l->deps[i->id], &at);
     Frag out = frag_new(l, at.off.mask | at.ok.mask);
     for (int k = 0; k < out.n; k++) {
         Val off = at.off.v[frag_at(l, out.mask, k, at.off.mask)];
@@ -175,11 +206,6 @@ Frag emit_load(Lower *l, const TInst *i) {
 /* ---- stores
  * -------------------------------------------------------------------------------------- */
 
-static Val both(Lower *l, Val a, Val b) {
-    if (!a || !b) return a ? a : b;
-    return LLVMBuildAnd(l->b, a, b, "");
-}
-
 /* Lane dimensions that no open axis uses hold copies: their first lane stores. */
 static Val first_copy(Lower *l) {
     Val p = NULL;
@@ -189,15 +215,6 @@ static Val first_copy(Lower *l) {
         if (used) continue;
         Val zero = LLVMConstInt(l->i32, 0, 0);
         p = both(l, p, LLVMBuildICmp(l->b, LLVMIntEQ, l->dims.v[d].lane, zero, ""));
-    }
-    return p;
-}
-
-static Val in_range(Lower *l, AxisSet mask, int k) {
-    Val p = NULL;
-    for (int a = 0; a < l->t->axes.n; a++) {
-        const AxisState *s = &l->axis[a];
-        if (s->open) p = both(l, p, s->in[frag_coord(l, mask, k, a)]);
     }
     return p;
 }
@@ -239,12 +256,77 @@ static void store_nibbles(Lower *l, const TInst *i, const TTensor *t, const Addr
             if (in) hi = LLVMBuildSelect(l->b, in, hi, LLVMConstInt(l->i8, 0, 0), "");
             byte = LLVMBuildOr(l->b, byte, hi, "");
         }
-        ptx_store(l, 1, ptr, byte, both(l, first, in_range(l, mask, k)));
+        ptx_store(l, 1, ptr, byte, both(l, first, in_range(l, EVERY_AXIS, mask, k)));
     }
+}
+
+/* Uniform: whether every row of the last dimension starts on a multiple of `bytes`. */
+static Val rows_aligned(Lower *l, const TTensor *t, Val base, int bytes) {
+    LLVMBuilderRef e = l->entry;
+    Val all = LLVMBuildPtrToInt(e, base, l->i64, "");
+    Val size = LLVMConstInt(l->i64, (unsigned)dtype_bits(t->type) / 8, 0);
+    for (int d = 0; d + 1 < t->rank; d++)
+        all = LLVMBuildOr(e, all, LLVMBuildMul(e, param_stride(l, t, d), size, ""), "");
+    Val low = LLVMBuildAnd(e, all, LLVMConstInt(l->i64, (unsigned)bytes - 1, 0), "");
+    return LLVMBuildICmp(e, LLVMIntEQ, low, LLVMConstInt(l->i64, 0, 0), "");
+}
+
+typedef struct PairStore {
+    const TInst *i;
+    const TTensor *t;
+    Val aligned, ptr;
+    int64_t offset; /* bytes */
+} PairStore;
+
+/* Two neighbours: in one where they are aligned and both are there, else one by one. */
+static void store_pair(Lower *l, const PairStore *p, Val lo, Val hi, Val in_lo, Val in_hi) {
+    int size = dtype_bits(p->t->type) / 8;
+    Val a = stored_bits(l, p->i, p->t, lo), b = stored_bits(l, p->i, p->t, hi);
+    Val two = both(l, p->aligned, in_hi), apart = LLVMBuildNot(l->b, p->aligned, "");
+    ptx_store_at(l, 2 * size, p->ptr, p->offset, type_bits_pair(l, p->t->type, a, b), two);
+    Val one = both(l, in_lo, LLVMBuildNot(l->b, two, ""));
+    ptx_store_at(l, size, p->ptr, p->offset, a, one);
+    ptx_store_at(l, size, p->ptr, p->offset + size, b, both(l, in_hi, apart));
+}
+
+/* A store whose last index is an axis of which the thread holds pairs of neighbours. */
+static void store_pairs(Lower *l, const TInst *i, const TTensor *t, int axis) {
+    Frag v = value_of(l, i->args[0]);
+    AxisState all = l->axis[axis];
+    l->axis[axis].count = 1; /* of the first element; the rest are at constant distances */
+    Address at = address(l, t, i->ix, i->nix, 0);
+    l->axis[axis] = all;
+    int size = dtype_bits(t->type) / 8, inner = 1;
+    PairStore p = {i, t, rows_aligned(l, t, at.base, 2 * size), NULL, 0};
+    AxisSet mask = v.mask | at.off.mask | axis_bit(axis);
+    for (int a = axis + 1; a < l->t->axes.n; a++)
+        if (mask >> a & 1) inner *= l->axis[a].count;
+    Frag shape = frag_new(l, mask);
+    for (int k = 0; k < shape.n; k++) {
+        int c = frag_coord(l, mask, k, axis), k1 = k + inner;
+        if (c % 2) continue;
+        Val off = at.off.v[frag_at(l, mask, k, at.off.mask)];
+        p.ptr = LLVMBuildGEP2(l->b, l->i8, at.base, &off, 1, "");
+        p.offset = all.step[c] * size;
+        store_pair(l, &p, v.v[frag_at(l, mask, k, v.mask)], v.v[frag_at(l, mask, k1, v.mask)],
+                   in_range(l, EVERY_AXIS, mask, k), in_range(l, EVERY_AXIS, mask, k1));
+    }
+}
+
+/* Of the last index, when neighbours of it lie side by side here and in memory; else -1. */
+static int paired_axis(const Lower *l, const TInst *i, const TTensor *t) {
+    int axis;
+    if (!l->unit_last || !i->nix || !ix_is_axis(i->ix[i->nix - 1], &axis)) return -1;
+    return l->axis[axis].open && l->axis[axis].pairs && dtype_bits(t->type) <= 32 ? axis : -1;
 }
 
 void emit_store(Lower *l, const TInst *i) {
     const TTensor *t = &l->t->tensors.v[i->tensor];
+    int pairs = paired_axis(l, i, t);
+    if (pairs >= 0) {
+        store_pairs(l, i, t, pairs);
+        return;
+    }
     Address at = address(l, t, i->ix, i->nix, 0);
     Frag v = value_of(l, i->args[0]);
     Val first = first_copy(l);
@@ -258,6 +340,6 @@ void emit_store(Lower *l, const TInst *i) {
         Val off = at.off.v[frag_at(l, all.mask, k, at.off.mask)];
         Val ptr = LLVMBuildGEP2(l->b, l->i8, at.base, &off, 1, "");
         Val raw = stored_bits(l, i, t, v.v[frag_at(l, all.mask, k, v.mask)]);
-        ptx_store(l, bits / 8, ptr, raw, both(l, first, in_range(l, all.mask, k)));
+        ptx_store(l, bits / 8, ptr, raw, both(l, first, in_range(l, EVERY_AXIS, all.mask, k)));
     }
 }

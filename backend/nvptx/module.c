@@ -22,6 +22,12 @@ static const char LLVM_PASSES[] =
     "function(mem2reg,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
     "loop-mssa(licm),early-cse)";
 
+/* The same where warps have roles: what is hoisted out of a loop over tiles is live, in registers,
+ * while other work runs. */
+static const char LLVM_PASSES_ROLES[] =
+    "always-inline,globaldce,"
+    "function(mem2reg,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,early-cse)";
+
 /* Then the body becomes part of the kernel's loop over tiles. */
 static const char LLVM_LAST[] = "always-inline,globaldce,function(simplifycfg)";
 
@@ -168,7 +174,7 @@ const char *module_emit(Lower *l, int ptx_version, Str *llvm) {
         FK_BUG("kernel %s is not valid LLVM IR (FKC_LLVM_LOG=1 prints why)", current);
     }
     LLVMDisposeMessage(error);
-    run_passes(l, LLVM_PASSES, tm);
+    run_passes(l, l->roles ? LLVM_PASSES_ROLES : LLVM_PASSES, tm);
     unsigned kind = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
     LLVMAddAttributeAtIndex(l->body, LLVMAttributeFunctionIndex,
                             LLVMCreateEnumAttribute(l->cx, kind, 0));

@@ -37,6 +37,8 @@ typedef struct AxisState {
     int count;
     Val *e, *in;
     const int64_t *step;
+    bool raw;   /* e is not moved back, always e[0] + step[i]: who touches memory asks `in` */
+    bool pairs; /* e[2 i] is even and e[2 i + 1] follows it */
 } AxisState;
 
 /* A factor of the thread index. */
@@ -92,9 +94,12 @@ typedef struct Lower {
     VEC(Arg) args;
     Map uniform; /* Ix * -> value in the entry block */
     Map narrow;  /* (rounded value, type) -> its stored bits */
+    Map wide;    /* 16 stored bits -> the f32 that they were rounded from */
     Val shared;  /* placeholder of the shared buffer; NULL: none */
     int shared_bytes;
-    bool math; /* a function of libclc is used */
+    bool math;      /* a function of libclc is used */
+    bool unit_last; /* the last dimension of every tensor has stride 1: guarded */
+    bool roles;     /* warps have roles: nothing may move between their regions */
 } Lower;
 
 /* ---- frag.c: fragments and the layout of axes ---------------------------------------------------
@@ -127,6 +132,8 @@ Val param_value(Lower *l, const Ix *x);
 Val param_pointer(Lower *l, const TTensor *t);
 Val param_stride(Lower *l, const TTensor *t, int dim); /* in elements; temporaries: dense */
 void param_scalar(Lower *l, const TTensor *t, Val *pointer, Val *bits);
+int param_map(Lower *l, KTmap map, int index); /* its place among the kernel's parameters */
+const Ix *dense_stride(const TProg *t, const TTensor *x, int dim); /* of a temporary */
 bool params_finish(Lower *l, Kernel *k, Diags *d); /* the real body; false: too many */
 Ty params_type(Lower *l, bool body);               /* of the kernel, or of its body */
 Val params_value(Lower *l, Val fn, const Ix *x);   /* the parameter of fn that is x */
@@ -140,14 +147,17 @@ Val const_int(const Lower *l, DType t, int64_t v);
 Val identity(const Lower *l, Reduce r, DType t);
 /* Element at ptr (4-bit types: `nibble` i32 0 or 1). pred NULL: always; else 0 where false. */
 Val type_load(Lower *l, DType t, Val ptr, Val nibble, Val pred);
-Val type_bits(Lower *l, DType t, Val v);         /* value to stored bits, an int of its width */
-Val type_from_bits(Lower *l, DType t, Val bits); /* and back */
+Val type_bits(Lower *l, DType t, Val v); /* value to stored bits, an int of its width */
+/* Bits of two values (8 to 32 bits each) side by side, the first in the low half. */
+Val type_bits_pair(Lower *l, DType t, Val lo, Val hi);
+Val type_from_bits(Lower *l, DType t, Val bits);         /* and back */
 Val type_convert(Lower *l, DType from, DType to, Val v); /* a cast: rounds, saturates */
 Val type_widen(Lower *l, DType from, DType to, Val v);   /* between value types, to meet in an op */
 
 /* ---- ops.c: op.def
  * ---------------------------------------------------------------------------------- */
 
+bool op_is_long(Op op); /* tens of instructions */
 Val op_emit(Lower *l, Op op, DType type, const DType *from, const Val *in);
 Val op_emit_exact(Lower *l, Op op, DType type, Val a, Val b); /* no contraction: merges */
 
@@ -169,9 +179,16 @@ void values_find(Lower *l);
  * ---------------------------------------------------------------------------------------------- */
 
 void emit_block(Lower *l, const TBlock *b);
+void emit_inst(Lower *l, const TInst *i);
 Frag value_of(Lower *l, int id);
 LLVMBasicBlockRef block_new(Lower *l, const char *name);
 void block_enter(Lower *l, LLVMBasicBlockRef b);
+
+/* ---- wgmma.c: the tier of TMA and wgmma
+ * -------------------------------------------------------------------------------------- */
+
+/* Makes the body, l->fn, and what k says about its launch. */
+bool wgmma_emit(Lower *l, Kernel *k, Diags *d);
 
 /* ---- module.c: LLVM itself
  * ------------------------------------------------------------------------------- */

@@ -370,6 +370,14 @@ static DType operand_type(OpRule r, const DType *from, int n, int i, DType type)
     }
 }
 
+bool op_is_long(Op op) {
+    LowerFn *const longs[] = {lower_log, lower_log2, lower_tanh, lower_erf, lower_erfc,
+                              lower_sin, lower_cos,  lower_pow,  lower_rand};
+    for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
+        if (row[op].fn == longs[i]) return true;
+    return false;
+}
+
 Val op_emit(Lower *l, Op op, DType type, const DType *from, const Val *in) {
     Val a[8];
     int n = row[op].arity;

@@ -9,10 +9,10 @@
 
 #include <stdlib.h>
 
-enum { VALUES = 1 << 20 }; /* order of parameters that are values: after all tensors */
+enum { VALUES = 1 << 20, MAPS = 1 << 20 }; /* order of parameters: values after all tensors */
 
 static Val placeholder(Lower *l, Ty t) {
-    return LLVMBuildFreeze(l->entry, LLVMGetUndef(t), "");
+    return LLVMBuildFreeze(l->frame, LLVMGetUndef(t), "");
 }
 
 static Arg *param_find(Lower *l, KParam kp, int order, Ty t) {
@@ -43,22 +43,38 @@ Val param_pointer(Lower *l, const TTensor *t) {
     return param_find(l, kp, tensor_order(l, t, 0), l->gptr)->use[0];
 }
 
-Val param_stride(Lower *l, const TTensor *t, int dim) {
-    if (t->mem != TM_TEMP) {
-        KParam kp = {.kind = KP_STRIDE, .index = t->id, .dim = dim};
-        return param_find(l, kp, tensor_order(l, t, dim + 1), l->i64)->use[0];
-    }
-    IxPool *p = l->t->ix;
+/* Tensor maps come before all: their alignment costs nothing, and PTX names them by place. */
+int param_map(Lower *l, KTmap map, int index) {
+    int n = 0;
+    for (int i = 0; i < l->args.n; i++) n += l->args.v[i].kp.kind == KP_TMAP;
+    Arg p = {
+        .kp = {.kind = KP_TMAP, .index = index, .map = map}, .order = n - MAPS, .type = l->ptr};
+    p.use[0] = placeholder(l, l->ptr);
+    vec_push(l->arena, &l->args, p);
+    return n;
+}
+
+const Ix *dense_stride(const TProg *t, const TTensor *x, int dim) {
+    IxPool *p = t->ix;
     const Ix *s = ix_const(p, 1);
-    for (int d = t->rank - 1; d > dim; d--) {
-        const Ix *n = t->dims[d];
-        if (d == t->rank - 1 && dtype_bits(t->type) == 4) { /* rows start on a byte */
+    for (int d = x->rank - 1; d > dim; d--) {
+        const Ix *n = x->dims[d];
+        if (d == x->rank - 1 && dtype_bits(x->type) == 4) { /* rows start on a byte */
             const Ix *two = ix_const(p, 2);
             n = ix_mul(p, ix_div(p, ix_add(p, n, ix_const(p, 1)), two), two);
         }
         s = ix_mul(p, s, n);
     }
-    return uniform_ix(l, s);
+    return s;
+}
+
+Val param_stride(Lower *l, const TTensor *t, int dim) {
+    if (l->unit_last && dim == t->rank - 1) return LLVMConstInt(l->i64, 1, 0);
+    if (t->mem != TM_TEMP) {
+        KParam kp = {.kind = KP_STRIDE, .index = t->id, .dim = dim};
+        return param_find(l, kp, tensor_order(l, t, dim + 1), l->i64)->use[0];
+    }
+    return uniform_ix(l, dense_stride(l->t, t, dim));
 }
 
 void param_scalar(Lower *l, const TTensor *t, Val *pointer, Val *bits) {
@@ -108,8 +124,12 @@ Val params_value(Lower *l, Val fn, const Ix *x) {
     FK_BUG("no parameter has the value asked for");
 }
 
+enum { TMAP_BYTES = 128 };
+
 static bool room_for(Lower *l, Kernel *k, Diags *d) {
     int bytes = 8 * place(l, l->args.n);
+    for (int i = 0; i < l->args.n; i++)
+        if (l->args.v[i].kp.kind == KP_TMAP) bytes += (int)TMAP_BYTES - 8;
     if (bytes > 4096 && !l->o->ptx_version && k->ptx_version < 81) k->ptx_version = 81;
     if (bytes <= allowed_bytes(k)) return true;
     diag_error(d, (Span){0}, "kernel-parameters",

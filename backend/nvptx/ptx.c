@@ -47,22 +47,23 @@ Val ptx_shfl_xor(Lower *l, Val v, int mask) {
     return LLVMBuildOr(l->b, hi, LLVMBuildZExt(l->b, lo, l->i64, ""), "");
 }
 
-static Val asm_call(Lower *l, const char *text, const char *constraints, bool effect, Ty ret,
-                    Val *arg, unsigned n) {
-    Ty type[4];
+static void call_attribute(Lower *l, Val call, const char *name) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(l->cx, kind, 0));
+}
+
+Val ptx_asm(Lower *l, const char *text, const char *constraints, AsmEffect effect, Ty ret, Val *arg,
+            unsigned n) {
+    Ty *type = ARENA_ARRAY(l->arena, Ty, n + 1);
     for (unsigned i = 0; i < n; i++) type[i] = LLVMTypeOf(arg[i]);
     Ty ft = LLVMFunctionType(ret, type, n, 0);
-    Val fn = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), effect, 0,
-                              LLVMInlineAsmDialectATT, 0);
+    Val fn = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints),
+                              effect != ASM_PURE, 0, LLVMInlineAsmDialectATT, 0);
     Val call = LLVMBuildCall2(l->b, ft, fn, arg, n, "");
-    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-    LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex,
-                             LLVMCreateEnumAttribute(l->cx, nounwind, 0));
-    if (!effect) {
-        unsigned memory = LLVMGetEnumAttributeKindForName("memory", 6);
-        LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex,
-                                 LLVMCreateEnumAttribute(l->cx, memory, 0));
-    }
+    call_attribute(l, call, "nounwind");
+    if (effect == ASM_PURE) call_attribute(l, call, "memory"); /* none */
+    if (effect == ASM_TOGETHER) call_attribute(l, call, "convergent");
     return call;
 }
 
@@ -92,21 +93,25 @@ Val ptx_load(Lower *l, int bytes, Val ptr, Val pred) {
                                     mov_name[w], width_name[w]);
     const char *regs = arena_printf(l->arena, "=&%c,l,b", width_reg[w]);
     Val arg[2] = {ptr, pred};
-    Val v = asm_call(l, text, regs, false, bytes == 1 ? l->i16 : t, arg, 2);
+    Val v = ptx_asm(l, text, regs, ASM_PURE, bytes == 1 ? l->i16 : t, arg, 2);
     return bytes == 1 ? LLVMBuildTrunc(l->b, v, l->i8, "") : v;
 }
 
 void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred) {
-    if (!pred) {
+    if (pred)
+        ptx_store_at(l, bytes, ptr, 0, v, pred);
+    else
         LLVMBuildStore(l->b, v, ptr);
-        return;
-    }
+}
+
+void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred) {
     int w = width_log(bytes);
     if (bytes == 1) v = LLVMBuildZExt(l->b, v, l->i16, "");
-    const char *text = arena_printf(l->arena, "@$2 st.global.%s [$0], $1;", width_name[w]);
+    const char *at = offset ? arena_printf(l->arena, "+%lld", (long long)offset) : "";
+    const char *text = arena_printf(l->arena, "@$2 st.global.%s [$0%s], $1;", width_name[w], at);
     const char *regs = arena_printf(l->arena, "l,%c,b,~{memory}", width_reg[w]);
     Val arg[3] = {ptr, v, pred};
-    asm_call(l, text, regs, true, LLVMVoidTypeInContext(l->cx), arg, 3);
+    ptx_asm(l, text, regs, ASM_EFFECT, LLVMVoidTypeInContext(l->cx), arg, 3);
 }
 
 Val ptx_rcp(Lower *l, Val f) {
@@ -124,4 +129,10 @@ Val ptx_cvt_i64(Lower *l, Val f) {
 Val ptx_cvt_bf16(Lower *l, Val f) {
     Val h = ptx_intrinsic(l, l->b, "llvm.nvvm.f2bf16.rn", NULL, 0, &f, 1);
     return LLVMBuildBitCast(l->b, h, l->i16, "");
+}
+
+Val ptx_cvt_pair(Lower *l, bool bf16, Val lo, Val hi) {
+    const char *text = bf16 ? "cvt.rn.bf16x2.f32 $0, $2, $1;" : "cvt.rn.f16x2.f32 $0, $2, $1;";
+    Val arg[2] = {lo, hi};
+    return ptx_asm(l, text, "=r,f,f", ASM_PURE, l->i32, arg, 2);
 }

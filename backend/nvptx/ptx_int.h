@@ -10,6 +10,12 @@
 Val ptx_intrinsic(Lower *l, LLVMBuilderRef b, const char *name, Ty *over, unsigned nover, Val *args,
                   unsigned nargs);
 
+/* What an inline asm is to LLVM: a function of its operands; something that happens, in order with
+ * the others; the same, met by all threads of a warp or none. Constraints may list ~{memory}. */
+typedef enum AsmEffect { ASM_PURE, ASM_EFFECT, ASM_TOGETHER } AsmEffect;
+Val ptx_asm(Lower *l, const char *text, const char *constraints, AsmEffect effect, Ty ret, Val *arg,
+            unsigned n);
+
 Val ptx_tid(Lower *l);    /* threadIdx.x, i32; at the entry */
 Val ptx_ctaid(Lower *l);  /* blockIdx.x, i32; at the entry */
 Val ptx_nctaid(Lower *l); /* gridDim.x, i32; at the entry */
@@ -21,10 +27,13 @@ Val ptx_shfl_xor(Lower *l, Val v, int mask); /* i32, f32 or i64; whole warps */
  * of the launch writes (ld.global.nc). pred NULL: always; else 0 / nothing where it is false. */
 Val ptx_load(Lower *l, int bytes, Val ptr, Val pred);
 void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred);
+void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred); /* pred: given */
 
 Val ptx_rcp(Lower *l, Val f);      /* 1 / f to an ulp, subnormals flushed: a start for Newton */
 Val ptx_cvt_i32(Lower *l, Val f);  /* f32 to i32: nearest even, saturating, NaN gives 0 */
 Val ptx_cvt_i64(Lower *l, Val f);  /* f32 to i64: the same but for NaN */
 Val ptx_cvt_bf16(Lower *l, Val f); /* f32 to the 16 bits of a bf16, nearest even */
+/* Two f32 to two bf16 or f16 in one i32, lo in the low half, nearest even (sm_80). */
+Val ptx_cvt_pair(Lower *l, bool bf16, Val lo, Val hi);
 
 #endif

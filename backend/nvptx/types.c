@@ -129,14 +129,21 @@ typedef struct NarrowKey {
     intptr_t type;
 } NarrowKey;
 
+static Val rounded(Lower *l, Val from, Val bits) {
+    *map_put(&l->wide, &bits, sizeof bits) = (intptr_t)from;
+    return bits;
+}
+
 Val type_bits(Lower *l, DType t, Val v) {
     NarrowKey key = {v, (intptr_t)t};
     intptr_t *known = map_get(&l->narrow, &key, sizeof key);
     if (known) return (Val)*known;
     switch (t) {
     case DT_f32: return as_i32(l, v);
-    case DT_f16: return LLVMBuildBitCast(l->b, LLVMBuildFPTrunc(l->b, v, l->f16, ""), l->i16, "");
-    case DT_bf16: return ptx_cvt_bf16(l, v);
+    case DT_f16:
+        return rounded(l, v,
+                       LLVMBuildBitCast(l->b, LLVMBuildFPTrunc(l->b, v, l->f16, ""), l->i16, ""));
+    case DT_bf16: return rounded(l, v, ptx_cvt_bf16(l, v));
     case DT_e4m3: return fp8_bits(l, &fp8_e4m3, v);
     case DT_e5m2: return fp8_bits(l, &fp8_e5m2, v);
     case DT_i64:
@@ -148,6 +155,16 @@ Val type_bits(Lower *l, DType t, Val v) {
     case DT_bool: return LLVMBuildZExt(l->b, v, l->i8, "");
     default: FK_BUG("no bits of type %d", (int)t);
     }
+}
+
+Val type_bits_pair(Lower *l, DType t, Val lo, Val hi) {
+    intptr_t *from_lo = map_get(&l->wide, &lo, sizeof lo);
+    intptr_t *from_hi = map_get(&l->wide, &hi, sizeof hi);
+    if (from_lo && from_hi) return ptx_cvt_pair(l, t == DT_bf16, (Val)*from_lo, (Val)*from_hi);
+    unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(lo));
+    Ty both = LLVMIntTypeInContext(l->cx, 2 * width);
+    hi = LLVMBuildShl(l->b, LLVMBuildZExt(l->b, hi, both, ""), LLVMConstInt(both, width, 0), "");
+    return LLVMBuildOr(l->b, hi, LLVMBuildZExt(l->b, lo, both, ""), "");
 }
 
 Val type_from_bits(Lower *l, DType t, Val bits) {

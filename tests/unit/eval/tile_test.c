@@ -149,7 +149,7 @@ static void tile_faults(void **st) {
 
 static const char every_field[] = "schedule fast for \"odd name\" target sm_90a {\n"
                                   "  move tma\n"
-                                  "  mul wgmma\n"
+                                  "  mul mma\n"
                                   "  threads 384\n"
                                   "  axis i lanes 32 regs 4 vec 8\n"
                                   "  axis e\n"

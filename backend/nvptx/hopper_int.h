@@ -1,0 +1,41 @@
+/* hopper_int.h - the instructions of sm_90a that LLVM 19 has no intrinsics for, as typed functions
+ * (ptx_hopper.c). Shared addresses and barriers are i32 (shared::cta), maps are generic i64.
+ */
+#ifndef FK_NVPTX_HOPPER_INT_H
+#define FK_NVPTX_HOPPER_INT_H
+
+#include "backend/nvptx/ptx_int.h"
+
+Val ptx_map_address(Lower *l, const char *kernel, int param); /* of a by-value parameter */
+void ptx_map_prefetch(Lower *l, Val map);
+Val ptx_shfl_first(Lower *l, Val v); /* i32 of lane 0: uniform in a warp, and ptxas knows it */
+void ptx_setmaxnreg(Lower *l, int regs, bool more);
+
+/* Named barriers: id 1 to 15, n threads. */
+void ptx_bar_sync(Lower *l, Val id, int n);
+void ptx_bar_arrive(Lower *l, Val id, int n);
+
+/* mbarriers. A phase ends when `count` arrivals and all expected bytes have come; wait returns once
+ * the phase of that parity (i32, 0 or 1) has ended: parity 1 at once on a fresh barrier. */
+void ptx_mbar_init(Lower *l, Val bar, int count);
+void ptx_mbar_init_done(Lower *l); /* makes them known to the async proxy; a CTA barrier follows */
+void ptx_mbar_expect(Lower *l, Val bar, int bytes); /* and arrives */
+void ptx_mbar_arrive(Lower *l, Val bar, Val pred);
+void ptx_mbar_wait(Lower *l, Val bar, Val parity);
+
+/* One box at coord[0..rank), innermost first, to shared memory, counted on `bar`. */
+void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val bar);
+
+/* wgmma. acc: (blocks of 64 rows) x n / 2 f32, block by block; replaced by the new values, which
+ * may not be touched before ptx_wgmma_wait has them too. */
+typedef struct Wgmma {
+    DType type;                  /* bf16 or f16 */
+    int blocks, n, steps;        /* steps: of 16 along k */
+    int a_block, a_step, b_step; /* in units of descriptors, 16 bytes */
+    uint32_t high;               /* upper half of both descriptors */
+} Wgmma;
+void ptx_wgmma(Lower *l, const Wgmma *w, Val a, Val b, Val add, Val *acc);
+void ptx_wgmma_wait_group(Lower *l, int pending); /* no accumulator is read after it */
+void ptx_wgmma_wait(Lower *l, int n, Val *acc);   /* for all; acc may be read */
+
+#endif

@@ -1,0 +1,161 @@
+/* ptx_hopper.c - see hopper_int.h. Labels and registers inside { } are the block's own. */
+#include "backend/nvptx/hopper_int.h"
+
+static Ty none(const Lower *l) {
+    return LLVMVoidTypeInContext(l->cx);
+}
+
+Val ptx_map_address(Lower *l, const char *kernel, int param) {
+    const char *text =
+        arena_printf(l->arena, "mov.b64 $0, %s_param_%d;\n\tcvta.param.u64 $0, $0;", kernel, param);
+    return ptx_asm(l, text, "=l", ASM_PURE, l->i64, NULL, 0);
+}
+
+void ptx_map_prefetch(Lower *l, Val map) {
+    ptx_asm(l, "prefetch.tensormap [$0];", "l,~{memory}", ASM_EFFECT, none(l), &map, 1);
+}
+
+Val ptx_shfl_first(Lower *l, Val v) {
+    Val arg[4] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v, LLVMConstInt(l->i32, 0, 0),
+                  LLVMConstInt(l->i32, 31, 0)};
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.shfl.sync.idx.i32", NULL, 0, arg, 4);
+}
+
+void ptx_setmaxnreg(Lower *l, int regs, bool more) {
+    Val n = LLVMConstInt(l->i32, (unsigned)regs, 0);
+    const char *name = more ? "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32"
+                            : "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32";
+    ptx_intrinsic(l, l->b, name, NULL, 0, &n, 1);
+}
+
+/* ---- barriers ------------------------------------------------------------------------------- */
+
+static void bar(Lower *l, const char *what, Val id, int n) {
+    const char *text = arena_printf(l->arena, "bar.%s $0, %d;", what, n);
+    ptx_asm(l, text, "r,~{memory}", ASM_TOGETHER, none(l), &id, 1);
+}
+
+void ptx_bar_sync(Lower *l, Val id, int n) {
+    bar(l, "sync", id, n);
+}
+
+void ptx_bar_arrive(Lower *l, Val id, int n) {
+    bar(l, "arrive", id, n);
+}
+
+void ptx_mbar_init(Lower *l, Val b, int count) {
+    const char *text = arena_printf(l->arena, "mbarrier.init.shared::cta.b64 [$0], %d;", count);
+    ptx_asm(l, text, "r,~{memory}", ASM_EFFECT, none(l), &b, 1);
+}
+
+void ptx_mbar_init_done(Lower *l) {
+    ptx_asm(l, "fence.mbarrier_init.release.cluster;", "~{memory}", ASM_EFFECT, none(l), NULL, 0);
+}
+
+void ptx_mbar_expect(Lower *l, Val b, int bytes) {
+    const char *text =
+        arena_printf(l->arena, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], %d;", bytes);
+    ptx_asm(l, text, "r,~{memory}", ASM_EFFECT, none(l), &b, 1);
+}
+
+void ptx_mbar_arrive(Lower *l, Val b, Val pred) {
+    Val arg[2] = {b, pred};
+    ptx_asm(l, "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", ASM_EFFECT, none(l),
+            arg, 2);
+}
+
+void ptx_mbar_wait(Lower *l, Val b, Val parity) {
+    static const char text[] = "{\n\t.reg .pred p;\n"
+                               "WAIT:\n\t"
+                               "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;\n\t"
+                               "@p bra DONE;\n\t"
+                               "bra WAIT;\n"
+                               "DONE:\n\t}";
+    Val arg[2] = {b, parity};
+    ptx_asm(l, text, "r,r,~{memory}", ASM_TOGETHER, none(l), arg, 2);
+}
+
+/* ---- TMA ------------------------------------------------------------------------------------ */
+
+void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b) {
+    static const char *const at[] = {"$3", "$3, $4", "$3, $4, $5", "$3, $4, $5, $6",
+                                     "$3, $4, $5, $6, $7"};
+    static const char *const regs[] = {"r", "r,r", "r,r,r", "r,r,r,r", "r,r,r,r,r"};
+    FK_ASSERT(rank >= 1 && rank <= 5);
+    const char *text = arena_printf(
+        l->arena,
+        "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        "[$0], [$1, {%s}], [$2];",
+        rank, at[rank - 1]);
+    const char *in = arena_printf(l->arena, "r,l,r,%s,~{memory}", regs[rank - 1]);
+    Val arg[8] = {to, map, b};
+    for (int i = 0; i < rank; i++) arg[3 + i] = coord[i];
+    ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, 3 + (unsigned)rank);
+}
+
+/* ---- wgmma ---------------------------------------------------------------------------------- */
+
+/* "=f" n times, then what ties inputs to them: accumulators stay in their registers. */
+static void tied(Str *regs, int n) {
+    for (int i = 0; i < n; i++) str_add(regs, i ? ",=f" : "=f");
+    for (int i = 0; i < n; i++) str_printf(regs, ",%d", i);
+}
+
+static Ty many(const Lower *l, int n) {
+    Ty *t = ARENA_ARRAY(l->arena, Ty, n);
+    for (int i = 0; i < n; i++) t[i] = l->f32;
+    return LLVMStructTypeInContext(l->cx, t, (unsigned)n, 0);
+}
+
+static void take(Lower *l, Val all, int n, Val *acc) {
+    for (int i = 0; i < n; i++) acc[i] = LLVMBuildExtractValue(l->b, all, (unsigned)i, "");
+}
+
+static void one_wgmma(Str *s, const Wgmma *w, int block, int step) {
+    const char *t = w->type == DT_bf16 ? "bf16" : "f16";
+    int per = w->n / 2, n = w->blocks * per;
+    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 da, {lo, hi};\n\t", 2 * n,
+               block * w->a_block + step * w->a_step);
+    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 db, {lo, hi};\n\t", 2 * n + 1, step * w->b_step);
+    str_printf(s, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {", w->n, t, t);
+    for (int i = 0; i < per; i++) str_printf(s, i ? ",$%d" : "$%d", block * per + i);
+    str_printf(s, "}, da, db, %s, 1, 1, 0, 0;\n\t", step ? "1" : "p");
+}
+
+void ptx_wgmma(Lower *l, const Wgmma *w, Val a, Val b, Val add, Val *acc) {
+    int n = w->blocks * w->n / 2;
+    Str text = {0}, regs = {0};
+    str_printf(&text,
+               "{\n\t.reg .pred p;\n\t.reg .b32 lo, hi;\n\t.reg .b64 da, db;\n\t"
+               "setp.ne.b32 p, $%d, 0;\n\tmov.b32 hi, %u;\n\t"
+               "wgmma.fence.sync.aligned;\n\t",
+               2 * n + 2, w->high);
+    for (int k = 0; k < w->steps; k++)
+        for (int m = 0; m < w->blocks; m++) one_wgmma(&text, w, m, k);
+    str_add(&text, "wgmma.commit_group.sync.aligned;\n\t}");
+    tied(&regs, n);
+    str_add(&regs, ",r,r,r,~{memory}");
+    Val *arg = ARENA_ARRAY(l->arena, Val, n + 3);
+    for (int i = 0; i < n; i++) arg[i] = acc[i];
+    arg[n] = a, arg[n + 1] = b, arg[n + 2] = add;
+    Val all =
+        ptx_asm(l, str_get(&text), str_get(&regs), ASM_TOGETHER, many(l, n), arg, (unsigned)n + 3);
+    take(l, all, n, acc);
+    str_free(&text);
+    str_free(&regs);
+}
+
+void ptx_wgmma_wait_group(Lower *l, int pending) {
+    const char *text = arena_printf(l->arena, "wgmma.wait_group.sync.aligned %d;", pending);
+    ptx_asm(l, text, "~{memory}", ASM_TOGETHER, none(l), NULL, 0);
+}
+
+void ptx_wgmma_wait(Lower *l, int n, Val *acc) {
+    Str regs = {0};
+    tied(&regs, n);
+    str_add(&regs, ",~{memory}");
+    Val all = ptx_asm(l, "wgmma.wait_group.sync.aligned 0;", str_get(&regs), ASM_TOGETHER,
+                      many(l, n), acc, (unsigned)n);
+    take(l, all, n, acc);
+    str_free(&regs);
+}

@@ -1,0 +1,517 @@
+/* wgmma.c - a tile program whose loop sums products of two matrices, on TMA and wgmma (sm_90a).
+ *
+ * Roles. Warpgroup 0 loads: one thread of it copies boxes of both factors into a ring of stages in
+ * shared memory, 64 elements of k each, and runs across tiles without draining, as far ahead as
+ * the ring allows. The other warpgroups multiply what arrives, each its rows of the tile, and then
+ * do all that follows the loop on the accumulator where it lies, in registers (wgmma_tile.c).
+ *
+ * The ring. Stage s has two barriers:
+ *     full[s]    1 arrival (the loader's, which also announces the bytes of both boxes) and those
+ *                bytes: the stage can be read
+ *     empty[s]   one arrival of each group that multiplies it: the stage can be written
+ * Both sides count stages alike, s = 0, 1, .., stages - 1, 0, .. through all tiles of the CTA, with
+ * a phase bit that flips when s wraps to 0; it starts at 0. A consumer waits for full[s] with
+ * parity `phase`: the phase-th completion. The loader waits for empty[s] with parity `phase ^ 1`:
+ * in the first round that passes at once (a fresh barrier counts its preceding phase as complete),
+ * from then on it is the completion of the round before.
+ * A group arrives on empty[s] when its wgmmas that read s are done: after issuing the next stage's
+ * it waits until at most one batch is pending, which retires the previous one (wait_group 1); at
+ * the end of a tile wait_group 0 retires the last. So each stage is released once by each group.
+ * One thread's arrival stands for the group's: nothing but wgmma reads the stage.
+ *
+ * Ping-pong. Each of two groups has whole tiles of its own, every second one of the CTA's, so that
+ * one does what follows the loop while the other multiplies. Both count stages through all tiles of
+ * the CTA: over the other's tiles they skip. Named barriers TURN + g give turns at issuing: group g
+ * waits on its own before its main loop (its 128 threads and 128 arrivals of the other) and
+ * arrives on the other's after its last issue; group 1 arrives once at the start, so group 0 is
+ * first. An arrival comes only after the sync that the one before it let pass: none is early.
+ *
+ * A tile that hangs over an edge is loaded whole: outside a tensor TMA writes 0 and counts the
+ * bytes all the same. K >= 1 is guarded, so every tile has a first k tile, whose first step
+ * overwrites the accumulator instead of adding to it.
+ */
+#include "backend/nvptx/wgmma_int.h"
+
+#include <string.h>
+
+enum { TURN = 1, PAIR = 256 }; /* named barriers of the two groups; threads of both */
+enum { STEP_K = 16, LOW = 1 << 16, HIGH = 0x40000040 }; /* descriptors: see wg_descriptors */
+
+/* ---- the ring ------------------------------------------------------------------------------- */
+
+typedef struct Ring {
+    Val stage, phase; /* i32 */
+} Ring;
+
+static const Ix *k_tiles(const Wg *w) {
+    IxPool *p = w->l->t->ix;
+    const Ix *n = ix_add(p, w->l->t->axes.v[w->m.k].extent, ix_const(p, w->t.k - 1));
+    return ix_div(p, n, ix_const(p, w->t.k));
+}
+
+static Ring ring_start(const Wg *w) {
+    return (Ring){i32c(w->l, 0), i32c(w->l, 0)};
+}
+
+static Ring ring_next(Wg *w, Ring r) {
+    Lower *l = w->l;
+    Val next = LLVMBuildAdd(l->b, r.stage, i32c(l, 1), "");
+    Val wraps = LLVMBuildICmp(l->b, LLVMIntEQ, next, i32c(l, w->t.stages), "");
+    next = LLVMBuildSelect(l->b, wraps, i32c(l, 0), next, "");
+    return (Ring){next, LLVMBuildXor(l->b, r.phase, LLVMBuildZExt(l->b, wraps, l->i32, ""), "")};
+}
+
+/* What the ring is after a whole tile. */
+static Ring ring_skip(Wg *w, Ring r) {
+    Lower *l = w->l;
+    IxPool *p = l->t->ix;
+    const Ix *n = k_tiles(w), *stages = ix_const(p, w->t.stages);
+    Val next = LLVMBuildAdd(l->b, r.stage, uniform32(w, ix_mod(p, n, stages)), "");
+    Val wraps = LLVMBuildICmp(l->b, LLVMIntUGE, next, i32c(l, w->t.stages), "");
+    Val less = LLVMBuildSub(l->b, next, i32c(l, w->t.stages), "");
+    Val flips = uniform32(w, ix_mod(p, ix_div(p, n, stages), ix_const(p, 2)));
+    flips = LLVMBuildXor(l->b, flips, LLVMBuildZExt(l->b, wraps, l->i32, ""), "");
+    return (Ring){LLVMBuildSelect(l->b, wraps, less, next, ""),
+                  LLVMBuildXor(l->b, r.phase, flips, "")};
+}
+
+static Val at_stage(Wg *w, Val base, Val stage, int size) {
+    Lower *l = w->l;
+    return LLVMBuildAdd(l->b, base, LLVMBuildMul(l->b, stage, i32c(l, size), ""), "");
+}
+
+static Val full_bar(Wg *w, Val stage) {
+    return at_stage(w, w->bars, stage, 8);
+}
+
+static Val empty_bar(Wg *w, Val stage) {
+    Val first = LLVMBuildAdd(w->l->b, w->bars, i32c(w->l, 8 * w->t.stages), "");
+    return at_stage(w, first, stage, 8);
+}
+
+/* ---- loops ---------------------------------------------------------------------------------- */
+
+static Val phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before) {
+    Val p = LLVMBuildPhi(l->b, t, "");
+    LLVMAddIncoming(p, &from, &before, 1);
+    return p;
+}
+
+static void phi_next(Lower *l, Val p, Val v) {
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    LLVMAddIncoming(p, &v, &here, 1);
+}
+
+typedef Ring TileFn(Wg *w, Val tile, Ring r);
+
+/* for (tile = first; tile < tiles; tile += stride) do_tile */
+static void tile_loop(Wg *w, Ring start, TileFn *do_tile) {
+    Lower *l = w->l;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef head = block_new(l, "tile"), body = block_new(l, "work");
+    LLVMBasicBlockRef exit = block_new(l, "done");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val tile = phi(l, l->i32, w->first, before);
+    Ring r = {phi(l, l->i32, start.stage, before), phi(l, l->i32, start.phase, before)};
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, tile, wg_tiles(w), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, body);
+    Ring end = do_tile(w, tile, r);
+    phi_next(l, tile, LLVMBuildAdd(l->b, tile, w->stride, ""));
+    phi_next(l, r.stage, end.stage);
+    phi_next(l, r.phase, end.phase);
+    LLVMBuildBr(l->b, head);
+    block_enter(l, exit);
+}
+
+/* From here uniform arithmetic goes to a block of its own, before what follows. */
+static LLVMBasicBlockRef uniform_begin(Wg *w) {
+    Lower *l = w->l;
+    LLVMBasicBlockRef uniform = block_new(l, "uniform"), after = block_new(l, "after");
+    LLVMBuildBr(l->b, uniform);
+    block_enter(l, uniform);
+    LLVMPositionBuilderAtEnd(l->entry, uniform);
+    block_enter(l, after);
+    return after;
+}
+
+static void uniform_end(Wg *w, LLVMBasicBlockRef after) {
+    LLVMBuildBr(w->l->entry, after);
+}
+
+/* ---- the loader ----------------------------------------------------------------------------- */
+
+/* The box of a factor at the open axes, which hold one element each. */
+static void load_box(Wg *w, const MmaFactor *f, int map, Val to, Val bar) {
+    Lower *l = w->l;
+    const TInst *i = f->load;
+    Val coord[5];
+    for (int d = 0; d < i->nix; d++) {
+        Frag x = frag_ix(l, i->ix[d]);
+        coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
+    }
+    ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, to, bar);
+}
+
+static Ring load_tile(Wg *w, Val tile, Ring r) {
+    Lower *l = w->l;
+    Val row0, col0;
+    wg_decode(w, tile, &row0, &col0);
+    wg_open_one(w, w->m.rows, row0);
+    wg_open_one(w, w->m.cols, col0);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
+    LLVMBuildBr(l->b, body);
+    block_enter(l, body);
+    Val kt = phi(l, l->i32, i32c(l, 0), before);
+    Ring at = {phi(l, l->i32, r.stage, before), phi(l, l->i32, r.phase, before)};
+    Val k0 = LLVMBuildMul(l->b, kt, i32c(l, w->t.k), "");
+    wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
+    ptx_mbar_wait(l, empty_bar(w, at.stage), LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
+    Val full = full_bar(w, at.stage);
+    ptx_mbar_expect(l, full, w->t.stage_bytes);
+    Val to = at_stage(w, w->smem, at.stage, w->t.stage_bytes);
+    load_box(w, &w->m.a, w->map_a, to, full);
+    to = LLVMBuildAdd(l->b, to, i32c(l, w->t.m * w->t.k * 2), "");
+    load_box(w, &w->m.b, w->map_b, to, full);
+    Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
+    Ring end = ring_next(w, at);
+    phi_next(l, kt, next);
+    phi_next(l, at.stage, end.stage);
+    phi_next(l, at.phase, end.phase);
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, k_tiles(w)), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, exit);
+    return end;
+}
+
+static void emit_loader(Wg *w) {
+    Lower *l = w->l;
+    ptx_setmaxnreg(l, w->t.load_regs, false);
+    LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "idle");
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, first, one, rest);
+    block_enter(l, one);
+    ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_a));
+    ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_b));
+    LLVMBasicBlockRef after = uniform_begin(w);
+    tile_loop(w, ring_start(w), load_tile);
+    uniform_end(w, after);
+    LLVMBuildBr(l->b, rest);
+    block_enter(l, rest);
+    LLVMBuildRetVoid(l->b);
+}
+
+/* ---- those who multiply --------------------------------------------------------------------- */
+
+typedef struct Acc {
+    int n;
+    Val *v;
+} Acc;
+
+/* Sums the tile's products into `acc`; the last batch is still pending. *last: its stage. */
+static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
+    Lower *l = w->l;
+    int units = w->t.stage_bytes / 16;
+    Wgmma op = {.type = w->m.type,
+                .blocks = w->t.group_rows / 64,
+                .n = w->t.n,
+                .steps = w->t.k / STEP_K,
+                .a_block = 64 * 128 / 16,
+                .a_step = STEP_K * 2 / 16,
+                .b_step = STEP_K * 2 / 16,
+                .high = HIGH};
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef body = block_new(l, "mma"), exit = block_new(l, "summed");
+    LLVMBuildBr(l->b, body);
+    block_enter(l, body);
+    Val kt = phi(l, l->i32, i32c(l, 0), before);
+    Ring at = {phi(l, l->i32, r.stage, before), phi(l, l->i32, r.phase, before)};
+    Val *sum = ARENA_ARRAY(l->arena, Val, acc->n);
+    for (int i = 0; i < acc->n; i++)
+        acc->v[i] = sum[i] = phi(l, l->f32, LLVMGetUndef(l->f32), before);
+    ptx_mbar_wait(l, full_bar(w, at.stage), at.phase);
+    ptx_wgmma(l, &op, at_stage(w, w->desc_a, at.stage, units),
+              at_stage(w, w->desc_b, at.stage, units), kt, acc->v);
+    ptx_wgmma_wait_group(l, 1);
+    Val wrapped = LLVMBuildICmp(l->b, LLVMIntEQ, at.stage, i32c(l, 0), "");
+    Val prev = LLVMBuildSub(l->b, at.stage, i32c(l, 1), "");
+    prev = LLVMBuildSelect(l->b, wrapped, i32c(l, w->t.stages - 1), prev, "");
+    Val had = LLVMBuildICmp(l->b, LLVMIntNE, kt, i32c(l, 0), "");
+    ptx_mbar_arrive(l, empty_bar(w, prev), LLVMBuildAnd(l->b, had, w->leader, ""));
+    Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
+    Ring end = ring_next(w, at);
+    phi_next(l, kt, next);
+    phi_next(l, at.stage, end.stage);
+    phi_next(l, at.phase, end.phase);
+    for (int i = 0; i < acc->n; i++) phi_next(l, sum[i], acc->v[i]);
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, k_tiles(w)), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, exit);
+    *last = at.stage;
+    return end;
+}
+
+static bool over_cols(const Wg *w, const TInst *i) {
+    return i->kind == T_STORE || (i->id >= 0 && (w->l->deps[i->id] >> w->m.cols & 1));
+}
+
+/* Instructions beside the loop: those that differ along columns, or those that do not. */
+static void emit_beside(Wg *w, bool cols) {
+    const TBlock *b = &w->l->t->body;
+    for (int k = 0; k < b->inst.n; k++)
+        if (b->inst.v[k]->kind != T_LOOP && over_cols(w, b->inst.v[k]) == cols)
+            emit_inst(w->l, b->inst.v[k]);
+}
+
+/* The part of the accumulator at the open rows and columns, which begin at column `from`. */
+static void show_acc(Wg *w, const Acc *acc, int from) {
+    Lower *l = w->l;
+    Frag f = frag_new(l, axis_bit(w->m.rows) | axis_bit(w->m.cols));
+    int per_block = w->t.n / 2;
+    for (int i = 0; i < f.n; i++) {
+        int r = frag_coord(l, f.mask, i, w->m.rows);
+        int c = frag_coord(l, f.mask, i, w->m.cols) + from / 4;
+        f.v[i] = acc->v[r / 2 * per_block + c / 2 * 4 + r % 2 * 2 + c % 2];
+    }
+    l->value[w->m.carry] = f;
+}
+
+/* Columns worked on together after the loop: about 16 elements a thread, so that what is
+ * computed for one column part dies before the next. */
+static int slab_cols(const Wg *w) {
+    return w->t.group_rows == 64 ? 32 : 16;
+}
+
+static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n) {
+    wg_open_cols(w, col0, n);
+    show_acc(w, acc, from);
+    emit_beside(w, true);
+    w->l->axis[w->m.cols].open = false;
+}
+
+static void slabs_in_line(Wg *w, const Acc *acc, Val col0) {
+    Lower *l = w->l;
+    int step = slab_cols(w);
+    for (int from = 0; from < w->t.n; from += step) {
+        Val at = LLVMBuildAdd(l->b, col0, LLVMConstInt(l->i64, (unsigned)from, 0), "");
+        one_slab(w, acc, from, at, w->t.n - from < step ? w->t.n - from : step);
+    }
+}
+
+/* Registers cannot be indexed: the first slab is worked on, then the accumulator moves up by one.
+ */
+static void slabs_in_loop(Wg *w, const Acc *acc, Val col0) {
+    Lower *l = w->l;
+    int step = slab_cols(w);
+    while (w->t.n % step) step /= 2;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef body = block_new(l, "slab"), exit = block_new(l, "slabs");
+    LLVMBuildBr(l->b, body);
+    block_enter(l, body);
+    Val from = phi(l, l->i32, i32c(l, 0), before);
+    Acc now = {acc->n, ARENA_ARRAY(l->arena, Val, acc->n)};
+    for (int i = 0; i < acc->n; i++) now.v[i] = phi(l, l->f32, acc->v[i], before);
+    Val at = LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, from, l->i64, ""), "");
+    one_slab(w, &now, 0, at, step);
+    Val next = LLVMBuildAdd(l->b, from, i32c(l, step), "");
+    phi_next(l, from, next);
+    int per_block = w->t.n / 2;
+    for (int i = 0; i < acc->n; i++) {
+        bool last = i % per_block + step / 2 >= per_block;
+        phi_next(l, now.v[i], last ? now.v[i] : now.v[i + step / 2]);
+    }
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, i32c(l, w->t.n), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, exit);
+}
+
+/* So long for one element that a copy for each would be slow to assemble, and to fetch. */
+static bool is_heavy(const Wg *w) {
+    const TBlock *b = &w->l->t->body;
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_OP && over_cols(w, i) && op_is_long(i->op)) return true;
+    }
+    return false;
+}
+
+static Ring mma_tile(Wg *w, Val tile, Ring r) {
+    Lower *l = w->l;
+    Acc acc = {.n = w->t.group_rows / 64 * w->t.n / 2};
+    acc.v = ARENA_ARRAY(l->arena, Val, acc.n);
+    Val last, row0, col0;
+    Val turn = LLVMBuildAdd(l->b, w->group, i32c(l, TURN), "");
+    if (l->s->pingpong) ptx_bar_sync(l, turn, PAIR);
+    Ring end = multiply(w, r, &acc, &last);
+    if (l->s->pingpong) {
+        ptx_bar_arrive(l, LLVMBuildSub(l->b, i32c(l, 2 * TURN + 1), turn, ""), PAIR);
+        end = ring_skip(w, end);
+    }
+    LLVMBasicBlockRef after = uniform_begin(w);
+    wg_decode(w, tile, &row0, &col0);
+    wg_open_rows(w, row0);
+    emit_beside(w, false);
+    ptx_wgmma_wait(l, acc.n, acc.v);
+    ptx_mbar_arrive(l, empty_bar(w, last), w->leader);
+    if (is_heavy(w))
+        slabs_in_loop(w, &acc, col0);
+    else
+        slabs_in_line(w, &acc, col0);
+    uniform_end(w, after);
+    return end;
+}
+
+/* Low words of the descriptors of stage 0: bits 0-13 the address / 16, and (ignored) 1 for the
+ * leading offset; the high word says 1024 bytes from 8 rows to the next and a swizzle of 128 bytes.
+ */
+static void wg_descriptors(Wg *w) {
+    Lower *l = w->l;
+    Val a = LLVMBuildLShr(l->b, w->smem, i32c(l, 4), "");
+    a = LLVMBuildAdd(l->b, a, i32c(l, LOW), "");
+    w->desc_b = LLVMBuildAdd(l->b, a, i32c(l, w->t.m * w->t.k * 2 / 16), "");
+    w->desc_a = l->s->pingpong ? a : at_stage(w, a, w->group, w->t.group_rows * w->t.k * 2 / 16);
+}
+
+/* Group g begins with the CTA's g-th tile and takes every second one. */
+static Ring take_turns(Wg *w) {
+    Lower *l = w->l;
+    LLVMBasicBlockRef second = block_new(l, "second"), after = block_new(l, "turns");
+    Val is_second = LLVMBuildICmp(l->b, LLVMIntNE, w->group, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, is_second, second, after);
+    block_enter(l, second);
+    ptx_bar_arrive(l, i32c(l, TURN), PAIR);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    Val next = LLVMBuildAdd(l->b, w->first, w->stride, "");
+    w->first = LLVMBuildSelect(l->b, is_second, next, w->first, "");
+    w->stride = LLVMBuildShl(l->b, w->stride, i32c(l, 1), "");
+    Ring r = ring_start(w), skipped = ring_skip(w, r);
+    return (Ring){LLVMBuildSelect(l->b, is_second, skipped.stage, r.stage, ""),
+                  LLVMBuildSelect(l->b, is_second, skipped.phase, r.phase, "")};
+}
+
+static void emit_consumer(Wg *w) {
+    Lower *l = w->l;
+    LLVMBuilderRef b = l->b;
+    ptx_setmaxnreg(l, w->t.mma_regs, true);
+    w->group = LLVMBuildSub(b, w->role, i32c(l, 1), "");
+    Val t = LLVMBuildAnd(b, w->tid, i32c(l, 127), "");
+    w->leader = LLVMBuildICmp(b, LLVMIntEQ, t, i32c(l, 0), "");
+    wg_descriptors(w);
+    Val warp = LLVMBuildLShr(b, t, i32c(l, 5), "");
+    Val g = LLVMBuildAnd(b, LLVMBuildLShr(b, t, i32c(l, 2), ""), i32c(l, 7), "");
+    Val row = LLVMBuildAdd(b, LLVMBuildShl(b, warp, i32c(l, 4), ""), g, "");
+    w->row = l->s->pingpong ? row : at_stage(w, row, w->group, w->t.group_rows);
+    w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
+    tile_loop(w, l->s->pingpong ? take_turns(w) : ring_start(w), mma_tile);
+    LLVMBuildRetVoid(b);
+}
+
+/* ---- the kernel ----------------------------------------------------------------------------- */
+
+static Val shared_base(Wg *w) {
+    Lower *l = w->l;
+    Val g = LLVMAddGlobalInAddressSpace(l->mod, LLVMArrayType2(l->i8, 0), "stages", 3);
+    LLVMSetLinkage(g, LLVMExternalLinkage);
+    LLVMSetAlignment(g, 1024); /* nothing else is in shared memory: it begins at 0 */
+    return LLVMBuildPtrToInt(l->b, g, l->i32, "");
+}
+
+static void barriers_init(Wg *w) {
+    Lower *l = w->l;
+    LLVMBasicBlockRef init = block_new(l, "init"), after = block_new(l, "roles");
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, first, init, after);
+    block_enter(l, init);
+    for (int s = 0; s < w->t.stages; s++) {
+        ptx_mbar_init(l, full_bar(w, i32c(l, s)), 1);
+        ptx_mbar_init(l, empty_bar(w, i32c(l, s)), l->s->pingpong ? 1 : w->t.groups);
+    }
+    ptx_mbar_init_done(l);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    ptx_barrier(l);
+}
+
+static void emit_body(Wg *w) {
+    Lower *l = w->l;
+    w->tid = ptx_tid(l);
+    w->first = ptx_ctaid(l);
+    w->stride = ptx_nctaid(l);
+    w->role = ptx_shfl_first(l, LLVMBuildLShr(l->b, w->tid, i32c(l, 7), ""));
+    w->smem = shared_base(w);
+    w->bars = LLVMBuildAdd(l->b, w->smem, i32c(l, w->t.stages * w->t.stage_bytes), "");
+    barriers_init(w);
+    LLVMBasicBlockRef load = block_new(l, "load.role"), mma = block_new(l, "mma.role");
+    Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, loads, load, mma);
+    block_enter(l, load);
+    emit_loader(w);
+    block_enter(l, mma);
+    emit_consumer(w);
+}
+
+/* The kernel: its body, once. Tensor maps are its own, by value; the body names them in PTX. */
+static void make_kernel(Wg *w) {
+    Lower *l = w->l;
+    Val body = l->fn, fn = LLVMAddFunction(l->mod, w->kernel, params_type(l, false));
+    unsigned n = LLVMCountParams(fn);
+    Val *arg = ARENA_ARRAY(l->arena, Val, n + 1);
+    LLVMGetParams(fn, arg);
+    arg[n] = LLVMConstInt(l->i64, 0, 0);
+    unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
+    unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
+    for (int i = 0; i < l->args.n && l->args.v[i].kp.kind == KP_TMAP; i++) {
+        unsigned at = (unsigned)i + 1;
+        Ty map = LLVMArrayType2(l->i8, 128);
+        LLVMAddAttributeAtIndex(fn, at, LLVMCreateTypeAttribute(l->cx, byval, map));
+        LLVMAddAttributeAtIndex(fn, at, LLVMCreateEnumAttribute(l->cx, align, 64));
+    }
+    l->fn = fn;
+    LLVMPositionBuilderAtEnd(l->b, block_new(l, "entry"));
+    LLVMBuildCall2(l->b, params_type(l, true), body, arg, n + 1, "");
+    LLVMBuildRetVoid(l->b);
+    LLVMSetLinkage(body, LLVMInternalLinkage);
+    l->body = body;
+}
+
+static void builders(Lower *l) {
+    Ty ft = LLVMFunctionType(LLVMVoidTypeInContext(l->cx), NULL, 0, 0);
+    l->fn = LLVMAddFunction(l->mod, "fk_body", ft);
+    LLVMBasicBlockRef frame = block_new(l, "frame"), entry = block_new(l, "entry");
+    l->frame = LLVMCreateBuilderInContext(l->cx);
+    l->entry = LLVMCreateBuilderInContext(l->cx);
+    l->b = LLVMCreateBuilderInContext(l->cx);
+    LLVMPositionBuilderAtEnd(l->frame, frame);
+    LLVMPositionBuilderAtEnd(l->entry, entry);
+    LLVMPositionBuilderAtEnd(l->b, entry);
+}
+
+bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
+    Str why = {0};
+    Wg w = {.l = l, .kernel = k->name};
+    if (!mma_schedule(l->t, l->s, &w.m, &w.t, &why)) {
+        diag_error(d, (Span){0}, "schedule", "schedule %s of %s: %s", l->s->name, l->t->name,
+                   str_get(&why));
+        str_free(&why);
+        return false;
+    }
+    l->unit_last = l->roles = true;
+    builders(l);
+    LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
+    values_find(l);
+    l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
+    w.map_a = param_map(l, wg_map(&w, &w.m.a, w.t.m), l->t->tensors.v[w.m.a.load->tensor].id);
+    w.map_b = param_map(l, wg_map(&w, &w.m.b, w.t.n), l->t->tensors.v[w.m.b.load->tensor].id);
+    emit_body(&w);
+    LLVMBuildBr(l->frame, entry);
+    wg_guards(&w, k);
+    bool ok = params_finish(l, k, d);
+    if (ok) make_kernel(&w);
+    LLVMDisposeBuilder(l->frame);
+    LLVMDisposeBuilder(l->entry);
+    LLVMDisposeBuilder(l->b);
+    return ok;
+}

@@ -1,0 +1,81 @@
+/* wgmma_guard.c - what a launch must bring for a kernel of the wgmma tier: the rules of tensor maps
+ * (cuTensorMapEncodeTiled), and what the kernel's arithmetic takes for granted. */
+#include "backend/nvptx/wgmma_int.h"
+
+enum { MAP_ALIGN = 16, TILES_MAX = 1 << 30 };
+
+static const TTensor *tensor_of(const Wg *w, const TInst *i) {
+    return &w->l->t->tensors.v[i->tensor];
+}
+
+/* Boxes of `rows` rows of one stage of k. */
+KTmap wg_map(const Wg *w, const MmaFactor *f, int rows) {
+    const TTensor *x = tensor_of(w, f->load);
+    KTmap m = {.temp = x->mem == TM_TEMP, .rank = x->rank, .swizzle = 128};
+    for (int i = 0; i < x->rank; i++) {
+        m.dim[i] = x->rank - 1 - i;
+        m.box[i] = m.dim[i] == f->depth ? w->t.k : m.dim[i] == f->row ? rows : 1;
+    }
+    return m;
+}
+
+static void add(Wg *w, Kernel *k, KGuard g) {
+    int64_t c;
+    if (g.kind == KG_NONNEG && ix_is_const(g.ix, &c) && c >= 0) return;
+    for (int i = 0; i < k->guards.n; i++) {
+        const KGuard *h = &k->guards.v[i];
+        if (h->kind == g.kind && h->index == g.index && h->dim == g.dim && h->ix == g.ix &&
+            h->multiple == g.multiple)
+            return;
+    }
+    vec_push(w->l->arena, &k->guards, g);
+}
+
+static void nonneg(Wg *w, Kernel *k, const Ix *x) {
+    add(w, k, (KGuard){.kind = KG_NONNEG, .ix = x});
+}
+
+static void at_most(Wg *w, Kernel *k, const Ix *x, int64_t n) {
+    IxPool *p = w->l->t->ix;
+    nonneg(w, k, ix_sub(p, ix_const(p, n), x));
+}
+
+/* A tensor that a map is made of. */
+static void guard_map(Wg *w, Kernel *k, const TTensor *x) {
+    IxPool *p = w->l->t->ix;
+    int size = dtype_bits(x->type) / 8;
+    bool temp = x->mem == TM_TEMP;
+    if (!temp) add(w, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = MAP_ALIGN});
+    for (int d = 0; d < x->rank; d++) {
+        nonneg(w, k, ix_sub(p, x->dims[d], ix_const(p, 1)));
+        at_most(w, k, x->dims[d], INT32_MAX);
+        if (d == x->rank - 1) continue;
+        if (!temp) {
+            KGuard g = {.kind = KG_STRIDE, .index = x->id, .dim = d, .multiple = MAP_ALIGN};
+            add(w, k, g);
+            continue;
+        }
+        const Ix *bytes = ix_mul(p, dense_stride(w->l->t, x, d), ix_const(p, size));
+        nonneg(w, k, ix_neg(p, ix_mod(p, bytes, ix_const(p, MAP_ALIGN))));
+    }
+}
+
+void wg_guards(Wg *w, Kernel *k) {
+    const TProg *t = w->l->t;
+    IxPool *p = t->ix;
+    k->tiles = wg_tile_total(w);
+    k->grid = k->tiles;
+    k->block = w->l->s->threads;
+    k->smem = ix_const(p, w->t.smem);
+    k->persistent = w->l->s->persistent;
+    k->cost = w->l->s->cost;
+    guard_map(w, k, tensor_of(w, w->m.a.load));
+    guard_map(w, k, tensor_of(w, w->m.b.load));
+    for (int i = 0; i < t->tensors.n; i++) {
+        const TTensor *x = &t->tensors.v[i];
+        if (x->mem == TM_TEMP || !x->rank) continue;
+        add(w, k, (KGuard){.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1});
+    }
+    for (int a = 0; a < t->ngrid; a++) at_most(w, k, t->axes.v[a].extent, INT32_MAX);
+    at_most(w, k, k->tiles, TILES_MAX);
+}

@@ -1,0 +1,43 @@
+/* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel and its main loops),
+ * wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
+#ifndef FK_NVPTX_WGMMA_INT_H
+#define FK_NVPTX_WGMMA_INT_H
+
+#include "backend/nvptx/hopper_int.h"
+#include "ir/mma.h"
+
+typedef struct Wg {
+    Lower *l;
+    const char *kernel; /* entry point */
+    Mma m;
+    MmaTiles t;
+    int map_a, map_b;  /* places of their tensor maps among the parameters */
+    Val tid;           /* in the CTA */
+    Val role;          /* uniform: warpgroup, 0 loads */
+    Val smem;          /* i32: first stage */
+    Val bars;          /* i32: full[stages], empty[stages] */
+    Val first, stride; /* i32: the CTA's first tile, and from one to its next */
+    /* of a consumer group */
+    Val group;          /* uniform, from 0 */
+    Val leader;         /* i1: its first thread */
+    Val desc_a, desc_b; /* of stage 0: low words */
+    Val row, col;       /* i32: of the thread's first element in the tile */
+} Wg;
+
+/* Where a tile begins: sets the batch axes, returns rows and columns as i64. */
+void wg_decode(Wg *w, Val tile, Val *row0, Val *col0);
+Val wg_tiles(Wg *w); /* i32 */
+const Ix *wg_tile_total(const Wg *w);
+void wg_open_one(Wg *w, int axis, Val at); /* one element, in range or harmless */
+
+/* The elements of the accumulator that a thread holds: group rows; n columns from col0 on. */
+void wg_open_rows(Wg *w, Val row0);
+void wg_open_cols(Wg *w, Val col0, int n);
+
+void wg_guards(Wg *w, Kernel *k);
+KTmap wg_map(const Wg *w, const MmaFactor *f, int rows);
+
+Val uniform32(Wg *w, const Ix *x); /* of sizes, below 2^31 */
+Val i32c(const Lower *l, int v);
+
+#endif

@@ -1,0 +1,147 @@
+/* wgmma_tile.c - which tile a CTA works on, and where the elements of its accumulator lie.
+ *
+ * Tiles are numbered batch by batch; within one, in groups of `raster` tiles of rows, rows fastest:
+ * CTAs that run together share a few row tiles and a few column tiles, which stay in the cache.
+ *
+ * The accumulator of a warpgroup is blocks of 64 rows. Thread t (warp w = t / 32, g = t % 32 / 4,
+ * q = t % 4) holds of each rows 16 w + g and 16 w + g + 8, and of every 8 columns 2 q and 2 q + 1;
+ * register 4 j + 2 h + e of a block is row h, column e of the j-th 8. That is rows x columns, so
+ * rows and columns are two axes of which the thread holds several elements each, and fragments
+ * need to know no more.
+ */
+#include "backend/nvptx/wgmma_int.h"
+
+Val i32c(const Lower *l, int v) {
+    return LLVMConstInt(l->i32, (uint64_t)(int64_t)v, 1);
+}
+
+static const Ix *tiles_of(const Wg *w, int axis, int size) {
+    const TProg *t = w->l->t;
+    const Ix *n = ix_add(t->ix, t->axes.v[axis].extent, ix_const(t->ix, size - 1));
+    return ix_div(t->ix, n, ix_const(t->ix, size));
+}
+
+static bool is_batch(const Wg *w, int axis) {
+    return axis < w->l->t->ngrid && axis != w->m.rows && axis != w->m.cols;
+}
+
+const Ix *wg_tile_total(const Wg *w) {
+    const TProg *t = w->l->t;
+    const Ix *n = ix_mul(t->ix, tiles_of(w, w->m.rows, w->t.m), tiles_of(w, w->m.cols, w->t.n));
+    for (int a = 0; a < t->ngrid; a++)
+        if (is_batch(w, a)) n = ix_mul(t->ix, n, t->axes.v[a].extent);
+    return n;
+}
+
+Val uniform32(Wg *w, const Ix *x) {
+    Lower *l = w->l;
+    return LLVMBuildTrunc(l->b, uniform_ix(l, x), l->i32, "");
+}
+
+Val wg_tiles(Wg *w) {
+    return uniform32(w, wg_tile_total(w));
+}
+
+/* *at / n; the remainder in *at. A constant 1 leaves it alone. */
+static Val cut(Wg *w, Val *at, Val n) {
+    LLVMBuilderRef b = w->l->b;
+    Val q = LLVMBuildUDiv(b, *at, n, "");
+    *at = LLVMBuildSub(b, *at, LLVMBuildMul(b, q, n, ""), "");
+    return q;
+}
+
+static AxisState *open_axis(Wg *w, int axis, int n, const int64_t *step) {
+    Lower *l = w->l;
+    l->axis[axis] = (AxisState){.open = true,
+                                .count = n,
+                                .e = ARENA_ARRAY(l->arena, Val, n),
+                                .in = ARENA_ARRAY(l->arena, Val, n),
+                                .step = step};
+    return &l->axis[axis];
+}
+
+void wg_open_one(Wg *w, int axis, Val at) {
+    static const int64_t none[1];
+    open_axis(w, axis, 1, none)->e[0] = at;
+}
+
+static void decode_batch(Wg *w, Val batch) {
+    const TProg *t = w->l->t;
+    int first = 0;
+    while (!is_batch(w, first)) first++;
+    for (int a = t->ngrid - 1; a >= 0; a--) {
+        if (!is_batch(w, a)) continue;
+        Val at = batch;
+        if (a != first) {
+            Val n = uniform32(w, t->axes.v[a].extent);
+            Val q = cut(w, &at, n);
+            batch = q;
+        }
+        wg_open_one(w, a, LLVMBuildZExt(w->l->b, at, w->l->i64, ""));
+    }
+}
+
+void wg_decode(Wg *w, Val tile, Val *row0, Val *col0) {
+    Lower *l = w->l;
+    IxPool *p = l->t->ix;
+    const Ix *mt = tiles_of(w, w->m.rows, w->t.m), *nt = tiles_of(w, w->m.cols, w->t.n);
+    Val at = tile, m, n;
+    if (l->t->ngrid > 2) decode_batch(w, cut(w, &at, uniform32(w, ix_mul(p, mt, nt))));
+    int raster = l->s->raster > 1 ? l->s->raster : 1;
+    Val first = cut(w, &at, uniform32(w, ix_mul(p, nt, ix_const(p, raster))));
+    if (raster == 1) {
+        m = first;
+        n = at;
+    } else { /* the last group has what is left of the rows */
+        first = LLVMBuildMul(l->b, first, i32c(l, raster), "");
+        Val left = LLVMBuildSub(l->b, uniform32(w, mt), first, "");
+        Val few = LLVMBuildICmp(l->b, LLVMIntULT, left, i32c(l, raster), "");
+        Val rows = LLVMBuildSelect(l->b, few, left, i32c(l, raster), "");
+        n = cut(w, &at, rows);
+        m = LLVMBuildAdd(l->b, first, at, "");
+    }
+    m = LLVMBuildMul(l->b, m, i32c(l, w->t.m), "");
+    n = LLVMBuildMul(l->b, n, i32c(l, w->t.n), "");
+    *row0 = LLVMBuildZExt(l->b, m, l->i64, "");
+    *col0 = LLVMBuildZExt(l->b, n, l->i64, "");
+}
+
+/* Opens an axis at n steps from `first`, which may lie beyond its end. */
+static AxisState *place(Wg *w, int axis, int tile, Val first, int n, const int64_t *step) {
+    Lower *l = w->l;
+    AxisState *s = open_axis(w, axis, n, step);
+    s->raw = true;
+    const Ix *extent = l->t->axes.v[axis].extent;
+    int64_t c;
+    bool whole = ix_is_const(extent, &c) && c % tile == 0;
+    Val left = NULL;
+    if (!whole) { /* fits: extents are below 2^31 by the guards */
+        left = LLVMBuildSub(l->b, uniform_ix(l, extent), first, "");
+        left = LLVMBuildTrunc(l->b, left, l->i32, "");
+    }
+    for (int i = 0; i < n; i++) {
+        Val by = LLVMConstInt(l->i64, (uint64_t)step[i], 1);
+        s->e[i] = i ? LLVMBuildAdd(l->b, first, by, "") : first;
+        if (left) s->in[i] = LLVMBuildICmp(l->b, LLVMIntSGT, left, i32c(l, (int)step[i]), "");
+    }
+    return s;
+}
+
+static Val thread_first(Wg *w, Val tile0, Val of_thread) {
+    LLVMBuilderRef b = w->l->b;
+    return LLVMBuildAdd(b, tile0, LLVMBuildZExt(b, of_thread, w->l->i64, ""), "");
+}
+
+void wg_open_rows(Wg *w, Val row0) {
+    int n = w->t.group_rows / 32; /* 2 of every 64 */
+    int64_t *step = ARENA_ARRAY(w->l->arena, int64_t, n);
+    for (int i = 0; i < n; i++) step[i] = i / 2 * 64 + i % 2 * 8;
+    place(w, w->m.rows, w->t.m, thread_first(w, row0, w->row), n, step);
+}
+
+void wg_open_cols(Wg *w, Val col0, int count) {
+    int n = count / 4; /* 2 of every 8 */
+    int64_t *step = ARENA_ARRAY(w->l->arena, int64_t, n);
+    for (int i = 0; i < n; i++) step[i] = i / 2 * 8 + i % 2;
+    place(w, w->m.cols, w->t.n, thread_first(w, col0, w->col), n, step)->pairs = true;
+}

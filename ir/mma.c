@@ -1,0 +1,234 @@
+/* mma.c - see mma.h. */
+#include "ir/mma.h"
+#include "ir/target.h"
+
+#include <string.h>
+
+FK_PRINTF(2, 3) static bool no(Str *why, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    str_vprintf(why, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static const TInst *made_by(const TBlock *b, int id) {
+    for (int k = 0; k < b->inst.n; k++)
+        if (b->inst.v[k]->id == id) return b->inst.v[k];
+    return NULL;
+}
+
+static bool uses_axis(const TInst *load, int axis) {
+    for (int d = 0; d < load->nix; d++)
+        if (ix_uses_axis(load->ix[d], axis)) return true;
+    return false;
+}
+
+/* The product that the loop sums: load, load, mul, step and no more. */
+static bool find_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q,
+                         Str *why) {
+    if (loop->carries.n != 1) return no(why, "%d carried values, not one", loop->carries.n);
+    const TCarry *c = &loop->carries.v[0];
+    if (c->type != DT_f32 || c->red != RED_sum || c->frame >= 0 || c->has_finish)
+        return no(why, "the carried value is no plain f32 sum");
+    if (!ix_is_const(loop->lo, NULL) || loop->lo->num != 0 ||
+        loop->hi != t->axes.v[loop->axis].extent)
+        return no(why, "the loop does not cover its axis");
+    const TInst *step = NULL;
+    for (int k = 0; k < loop->body.inst.n; k++)
+        if (loop->body.inst.v[k]->kind == T_STEP) step = loop->body.inst.v[k];
+    const TInst *mul = step ? made_by(&loop->body, step->args[1]) : NULL;
+    if (!mul || loop->body.inst.n != 4 || mul->kind != T_OP || mul->op != OP_mul ||
+        mul->type != DT_f32)
+        return no(why, "the loop sums something else than a product of two loads");
+    *p = made_by(&loop->body, mul->args[0]);
+    *q = made_by(&loop->body, mul->args[1]);
+    if (!*p || !*q || *p == *q || (*p)->kind != T_LOAD || (*q)->kind != T_LOAD)
+        return no(why, "the loop sums something else than a product of two loads");
+    return true;
+}
+
+static bool find_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f, Str *why) {
+    const TTensor *x = &t->tensors.v[load->tensor];
+    *f = (MmaFactor){load, -1, -1, false};
+    if (x->rank > 5) return no(why, "%s has rank %d, above 5", x->name, x->rank);
+    if (load->checked) return no(why, "%s is read outside its domain", x->name);
+    for (int d = 0; d < load->nix; d++) {
+        const Ix *ix = load->ix[d], *rest;
+        int64_t coef;
+        int axis;
+        if (ix->has_value) return no(why, "%s is gathered", x->name);
+        if (ix_uses_axis(ix, k)) {
+            if (!ix_is_axis(ix, &axis) || f->depth >= 0)
+                return no(why, "%s does not read k bare and once", x->name);
+            f->depth = d;
+        } else if (ix_uses_axis(ix, row)) {
+            if (f->row >= 0 || !ix_linear_in(t->ix, ix, row, &coef, &rest) || coef != 1)
+                return no(why, "%s does not read its rows one after the other", x->name);
+            f->row = d;
+        }
+    }
+    if (f->depth < 0 || f->row < 0) return no(why, "%s does not use both its axes", x->name);
+    if (x->dims[f->depth] != t->axes.v[k].extent)
+        return no(why, "the loop covers a part of a dimension of %s", x->name);
+    f->k_major = f->depth == x->rank - 1;
+    if (!f->k_major && f->row != x->rank - 1)
+        return no(why, "neither k nor the rows are the last dimension of %s", x->name);
+    return true;
+}
+
+static bool find_axes(const TProg *t, const TInst *p, const TInst *q, int *rows, int *cols,
+                      Str *why) {
+    int only_p = -1, only_q = -1;
+    for (int a = 0; a < t->ngrid; a++) {
+        bool in_p = uses_axis(p, a), in_q = uses_axis(q, a);
+        if (in_p && !in_q) only_p = a;
+        if (in_q && !in_p) only_q = a;
+    }
+    if (only_p < 0 || only_q < 0) return no(why, "a factor has no axis of its own");
+    *rows = only_p < only_q ? only_p : only_q;
+    *cols = only_p < only_q ? only_q : only_p;
+    return true;
+}
+
+static bool pointwise(const TProg *t, const Mma *m, Str *why) {
+    for (int k = 0; k < t->body.inst.n; k++) {
+        const TInst *i = t->body.inst.v[k];
+        if (i->kind == T_GUARD) return no(why, "a guard");
+        if (i->kind == T_LOOP && i != m->loop) return no(why, "a second loop");
+        if (i->kind != T_STORE) continue;
+        const TTensor *x = &t->tensors.v[i->tensor];
+        if (dtype_bits(x->type) == 4) return no(why, "%s has a 4-bit type", x->name);
+        if (!uses_axis(i, m->rows) || !uses_axis(i, m->cols))
+            return no(why, "%s is not stored over rows and columns", x->name);
+    }
+    return true;
+}
+
+bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
+    *m = (Mma){.rows = rows, .cols = cols};
+    for (int k = 0; k < t->body.inst.n; k++)
+        if (!m->loop && t->body.inst.v[k]->kind == T_LOOP) m->loop = t->body.inst.v[k];
+    if (!m->loop) return no(why, "no loop");
+    const TInst *p = NULL, *q = NULL;
+    if (!find_product(t, m->loop, &p, &q, why)) return false;
+    m->carry = m->loop->carries.v[0].id;
+    m->k = m->loop->axis;
+    m->type = t->tensors.v[p->tensor].type;
+    if (t->tensors.v[q->tensor].type != m->type || (m->type != DT_bf16 && m->type != DT_f16))
+        return no(why, "the factors are not of one 16-bit float type");
+    if (rows < 0 && !find_axes(t, p, q, &m->rows, &m->cols, why)) return false;
+    bool p_rows = uses_axis(p, m->rows);
+    const TInst *a = p_rows ? p : q, *b = p_rows ? q : p;
+    if (uses_axis(a, m->cols) || uses_axis(b, m->rows) || !uses_axis(a, m->rows) ||
+        !uses_axis(b, m->cols))
+        return no(why, "a factor has no axis of its own");
+    return find_factor(t, a, m->rows, m->k, &m->a, why) &&
+           find_factor(t, b, m->cols, m->k, &m->b, why) && pointwise(t, m, why);
+}
+
+/* ---- the schedule ---------------------------------------------------------------------------- */
+
+static bool read_axes(const TProg *t, const Schedule *s, int *rows, int *cols, MmaTiles *w,
+                      Str *why) {
+    *rows = *cols = -1;
+    for (int i = 0; i < s->axes.n; i++) {
+        const SAxis *x = &s->axes.v[i];
+        if (x->lanes != 1 || x->regs != 1 || x->vec != 1)
+            return no(why, "axis %s: a wgmma schedule has tiles, not lanes",
+                      t->axes.v[x->axis].name);
+        if (x->tile <= 1) continue;
+        if (x->axis >= t->ngrid) {
+            if (w->k) return no(why, "two loop axes have tiles");
+            w->k = x->tile;
+        } else if (*rows < 0) {
+            *rows = x->axis, w->m = x->tile;
+        } else if (*cols < 0) {
+            *cols = x->axis, w->n = x->tile;
+        } else {
+            return no(why, "three grid axes have tiles");
+        }
+    }
+    if (*rows < 0 || *cols < 0 || !w->k) return no(why, "rows, columns and k need tiles");
+    return true;
+}
+
+static const SRole *role(const Schedule *s, const char *name) {
+    for (int i = 0; i < s->roles.n; i++)
+        if (!strcmp(s->roles.v[i].name, name)) return &s->roles.v[i];
+    return NULL;
+}
+
+static bool legal_regs(int n) {
+    return n >= 24 && n <= 256 && n % 8 == 0;
+}
+
+static bool read_roles(const Schedule *s, MmaTiles *w, Str *why) {
+    const SRole *load = role(s, "load"), *mma = role(s, "mma");
+    if (!load || !mma || s->roles.n != 2 || load->warps != 4 || mma->warps % 4)
+        return no(why, "the roles are not load with 4 warps and mma with a multiple of 4");
+    w->groups = mma->warps / 4;
+    if (w->groups > 2) return no(why, "%d groups multiply, at most 2 are built", w->groups);
+    w->load_regs = load->regs, w->mma_regs = mma->regs;
+    if (!legal_regs(load->regs) || !legal_regs(mma->regs))
+        return no(why, "registers are multiples of 8 from 24 to 256");
+    /* Registers that the CTA owns at its start: what setmaxnreg hands round. */
+    int threads = 128 * (1 + w->groups), entry = 65536 / threads / 8 * 8;
+    if (entry > 255) entry = 248;
+    if (load->regs + w->groups * mma->regs > entry * (1 + w->groups))
+        return no(why, "the roles need %d registers of %d", load->regs + w->groups * mma->regs,
+                  entry * (1 + w->groups));
+    if (s->threads != threads) return no(why, "%d threads, not %d", s->threads, threads);
+    return true;
+}
+
+static const SValue *placed(const Schedule *s, int value) {
+    for (int i = 0; i < s->values.n; i++)
+        if (s->values.v[i].value == value) return &s->values.v[i];
+    return NULL;
+}
+
+static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
+    const SValue *a = placed(s, m->a.load->id), *b = placed(s, m->b.load->id);
+    if (!a || !b || a->place != PLACE_smem || b->place != PLACE_smem || a->swizzle != 128 ||
+        b->swizzle != 128 || a->buffers != b->buffers || a->buffers < 2 || a->buffers > 32)
+        return no(why,
+                  "both factors need the same number of buffers in smem, 2 to 32, swizzle 128");
+    w->stages = a->buffers;
+    return true;
+}
+
+enum { ATOM = 1024, BARRIER_BYTES = 16 }; /* of a stage: full and empty */
+
+static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
+    if (w->k != 64) return no(why, "a stage has 64 elements of k, not %d", w->k);
+    if (!m->a.k_major || !m->b.k_major)
+        return no(why, "%s is not K-major",
+                  t->tensors.v[(m->a.k_major ? &m->b : &m->a)->load->tensor].name);
+    w->group_rows = s->pingpong ? w->m : w->m / w->groups;
+    if (w->m > 256 || w->group_rows % 64 || (!s->pingpong && w->m % w->groups))
+        return no(why, "a tile of %d rows does not cut into blocks of 64", w->m);
+    if (w->n < 8 || w->n > 256 || w->n % 8)
+        return no(why, "a tile of %d columns; multiples of 8 up to 256 are right", w->n);
+    if (s->pingpong && w->groups != 2) return no(why, "pingpong needs two groups");
+    int acc = w->group_rows / 64 * w->n / 2;
+    if (acc > w->mma_regs - 24) return no(why, "%d accumulators in %d registers", acc, w->mma_regs);
+    w->stage_bytes = (w->m + w->n) * w->k * 2;
+    w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES);
+    const Target *target = target_named(s->target);
+    if (target && w->smem > target->smem)
+        return no(why, "%d bytes of shared memory, %s has %d", w->smem, s->target, target->smem);
+    for (int i = 0; i < 3; i++)
+        if (s->cluster[i] > 1) return no(why, "clusters are not built");
+    if (s->split > 1) return no(why, "split is not built");
+    return true;
+}
+
+bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *why) {
+    int rows, cols;
+    *w = (MmaTiles){0};
+    return read_axes(t, s, &rows, &cols, w, why) && mma_find(t, rows, cols, m, why) &&
+           read_roles(s, w, why) && read_stages(s, m, w, why) && fits(t, s, m, w, why);
+}

@@ -1,0 +1,52 @@
+/* mma.h - tile programs that tensor cores can do, found once for all who ask: the pass that
+ * proposes schedules, their verifier, and the backend.
+ *
+ * Such a program has one loop from 0 to K with one carried f32 sum of the product of two loads of
+ * one 16-bit type, `a` over the axis of rows and `b` over the axis of columns. Everything else at
+ * its top level is pointwise: what comes after the sum may be any DAG of constants, indices, loads
+ * and ops, with any number of stores, each over rows and columns.
+ *
+ * Each factor reads k bare in one dimension, whose whole extent the loop covers (what the hardware
+ * reads beyond the end of a tensor is 0, so no end of k needs a mask), and its row axis in another,
+ * once and with coefficient 1. One of the two is its last dimension. Its other dimensions are read
+ * at what further grid axes (batches) and sizes say.
+ */
+#ifndef FK_IR_MMA_H
+#define FK_IR_MMA_H
+
+#include "ir/schedule.h"
+
+typedef struct MmaFactor {
+    const TInst *load;
+    int row, depth; /* dimensions of the row axis and of k */
+    bool k_major;   /* k is the last dimension */
+} MmaFactor;
+
+typedef struct Mma {
+    const TInst *loop;
+    int carry;
+    DType type; /* of both factors */
+    MmaFactor a, b;
+    int rows, cols, k; /* axes */
+} Mma;
+
+/* rows, cols: grid axes; both -1: the last ones that only one factor uses, the earlier of the two
+ * as rows. False with a reason when the program is not of this shape. */
+bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why);
+
+/* What the wgmma tier makes of a schedule (schedule.h). */
+typedef struct MmaTiles {
+    int m, n, k;    /* elements of a CTA's tile; k: of a stage */
+    int stages;     /* buffers of the factors */
+    int groups;     /* warpgroups that multiply */
+    int group_rows; /* rows of one of them at a time */
+    int load_regs, mma_regs;
+    int stage_bytes; /* both factors */
+    int smem;        /* bytes in all */
+} MmaTiles;
+
+/* The first axis of the schedule's list with a tile that is a grid axis is rows, the second
+ * columns: the accumulator's. False with a reason. */
+bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *tiles, Str *why);
+
+#endif

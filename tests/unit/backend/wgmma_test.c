@@ -1,0 +1,349 @@
+/* wgmma_test.c - the tier of TMA and wgmma: tile programs with schedules as text are lowered and
+ * assembled. ptxas must keep wgmma asynchronous and spill nothing; the machine code must have its
+ * multiplications and tile loads, and no local memory. Also what launches it may have, and what
+ * the tier refuses. What kernels compute is seen on a GPU.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <elf.h>
+#include <cmocka.h>
+
+#include "backend/backend.h"
+
+static const char *ptxas;
+static Arena forever;
+
+static int setup(void **state) {
+    (void)state;
+    ptxas = ptxas_find(&forever, NULL);
+    if (!ptxas) printf("SKIP: no ptxas here, the PTX is not assembled\n");
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    arena_free(&forever);
+    return 0;
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+/* y[m, n] = gelu_tanh(x w^T + b) */
+static const char gelu[] = "tile t.0 {\n"
+                           "  size M, K, N\n"
+                           "  in x: bf16[M, K] = 0\n  in w: bf16[N, K] = 1\n"
+                           "  in b: bf16[N] = 2\n  out y: bf16[M, N] = 3\n"
+                           "  grid m: M\n  grid n: N\n  axis k: K\n"
+                           "  loop k from 0 to K {\n"
+                           "    carry %1: f32 = sum\n"
+                           "    %2: bf16 = load x[m, k]\n    %3: bf16 = load w[n, k]\n"
+                           "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"
+                           "  %5: bf16 = load b[n]\n  %6: f32 = add %1, %5\n"
+                           "  %7: f32 = const 0.044715\n  %8: f32 = mul %6, %6\n"
+                           "  %9: f32 = mul %8, %6\n  %10: f32 = mul %7, %9\n"
+                           "  %11: f32 = add %6, %10\n  %12: f32 = const 1.5957691669464111\n"
+                           "  %13: f32 = mul %12, %11\n  %14: f32 = sigmoid %13\n"
+                           "  %15: f32 = mul %6, %14\n  %16: bf16 = cast %15\n"
+                           "  store y[m, n], %16\n}\n";
+
+/* Row and column vectors, a transposed matrix, index values, a choice, two outputs of two types. */
+static const char two_outputs[] =
+    "tile t.0 {\n"
+    "  size M, K, N\n"
+    "  in a: bf16[M, K] = 0\n  in w: bf16[N, K] = 1\n  in r: f32[M] = 2\n  in c: bf16[N] = 3\n"
+    "  in s: f32 = 4\n  out pre: f32[M, N] = 6\n  in t: bf16[N, M] = 7\n  out y: bf16[M, N] = 5\n"
+    "  grid m: M\n  grid n: N\n  axis k: K\n"
+    "  loop k from 0 to K {\n"
+    "    carry %1: f32 = sum\n"
+    "    %2: bf16 = load a[m, k]\n    %3: bf16 = load w[n, k]\n"
+    "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"
+    "  %5: f32 = load r[m]\n  %6: f32 = mul %1, %5\n  %7: bf16 = load c[n]\n"
+    "  %8: f32 = add %6, %7\n  store pre[m, n], %8\n"
+    "  %9: i64 = index n\n  %10: i64 = index m\n  %11: bool = le %9, %10\n"
+    "  %12: f32 = sigmoid %8\n  %13: bf16 = load t[n, m]\n  %14: f32 = select %11, %12, %13\n"
+    "  %15: i64 = index m - n\n  %16: f32 = load s\n  %17: f32 = mul %15, %16\n"
+    "  %18: f32 = add %14, %17\n  %19: bf16 = cast %18\n  store y[m, n], %19\n}\n";
+
+/* Two batch axes, one of which the second factor shares among 4. */
+static const char batched[] =
+    "tile t.0 {\n"
+    "  size B, H, M, K, N\n"
+    "  in a: f16[B, H, M, K] = 0\n  in w: f16[H/4, N, K] = 1\n  in bias: f32[1, H, 1, N] = 2\n"
+    "  out y: f16[B, H, M, N] = 3\n"
+    "  grid b: B\n  grid h: H\n  grid m: M\n  grid n: N\n  axis k: K\n"
+    "  loop k from 0 to K {\n"
+    "    carry %1: f32 = sum\n"
+    "    %2: f16 = load a[b, h, m, k]\n    %3: f16 = load w[h/4, n, k]\n"
+    "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"
+    "  %5: f32 = load bias[0, h, 0, n]\n  %6: f32 = add %1, %5\n  %7: f16 = cast %6\n"
+    "  store y[b, h, m, n], %7\n}\n";
+
+/* Sizes known, nothing hangs over. */
+static const char whole[] = "tile t.0 {\n"
+                            "  in x: f16[4096, 1024] = 0\n  in w: f16[512, 1024] = 1\n"
+                            "  out y: e4m3[4096, 512] = 2\n"
+                            "  grid m: 4096\n  grid n: 512\n  axis k: 1024\n"
+                            "  loop k from 0 to 1024 {\n"
+                            "    carry %1: f32 = sum\n"
+                            "    %2: f16 = load x[m, k]\n    %3: f16 = load w[n, k]\n"
+                            "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"
+                            "  %5: e4m3 = cast %1\n  store y[m, n], %5\n}\n";
+
+/* ---- lowering ------------------------------------------------------------------------------- */
+
+typedef struct Case {
+    const char *tile;
+    int m, n, stages, groups;
+    const char *more; /* lines of the schedule */
+} Case;
+
+typedef struct Run {
+    Arena a;
+    TProg *t;
+    Kernel k;
+} Run;
+
+static void fail_diags(const Diags *d) {
+    Str s = {0};
+    diag_print(d, &s, false);
+    fail_msg("%s", str_get(&s));
+}
+
+static TProg *parse_tile(Arena *a, const char *text) {
+    Diags d = {.arena = a};
+    Str why = {0};
+    TProg *t = tile_parse(a, source_new(a, "t", text, strlen(text)), &d);
+    if (!t) fail_diags(&d);
+    if (!tile_verify(t, &why)) fail_msg("%s", str_get(&why));
+    return t;
+}
+
+static Schedule *parse_schedule(Arena *a, const TProg *t, const Case *c) {
+    Diags d = {.arena = a};
+    char *text = arena_printf(
+        a,
+        "schedule s for t.0 target sm_90a {\n  move tma\n  mul wgmma\n  threads %d\n"
+        "  axis m tile %d\n  axis n tile %d\n  axis k tile 64\n"
+        "  value %%2 place smem buffers %d swizzle 128\n"
+        "  value %%3 place smem buffers %d swizzle 128\n"
+        "  role load warps 4 regs %d\n  role mma warps %d regs %d\n%s  persistent\n}\n",
+        128 * (1 + c->groups), c->m, c->n, c->stages, c->stages, c->groups == 2 ? 24 : 40,
+        4 * c->groups, c->groups == 2 ? 240 : 232, c->more);
+    Schedule *s = schedule_parse(a, source_new(a, "s", text, strlen(text)), t, &d);
+    if (!s) fail_diags(&d);
+    return s;
+}
+
+static void lower(Run *r, const Case *c) {
+    memset(r, 0, sizeof *r);
+    r->t = parse_tile(&r->a, c->tile);
+    Schedule *s = parse_schedule(&r->a, r->t, c);
+    Str why = {0};
+    if (!schedule_verify(s, r->t, &why)) fail_msg("%s", str_get(&why));
+    Step step = {.name = r->t->name, .tile = r->t};
+    BackendOptions o = {.target = target_named("sm_90a")};
+    Diags d = {.arena = &r->a};
+    if (!backend_lower(&r->a, NULL, &step, s, &o, &d, &r->k, NULL)) fail_diags(&d);
+}
+
+/* ---- machine code: the low 12 bits of an instruction are its opcode ------------------------ */
+
+enum { HGMMA = 0x9f0, UTMALDG = 0x5b4, WARPGROUP = 0x9c5, R2UR = 0x2ca, STL = 0x387, LDL = 0x983 };
+
+typedef struct Code {
+    const uint64_t *word; /* two an instruction */
+    int n;
+} Code;
+
+static Code find_code(const Cubin *c) {
+    const unsigned char *at = c->data;
+    Elf64_Ehdr h;
+    memcpy(&h, at, sizeof h);
+    for (int i = 0; i < h.e_shnum; i++) {
+        Elf64_Shdr s, names;
+        memcpy(&s, at + h.e_shoff + (size_t)i * sizeof s, sizeof s);
+        memcpy(&names, at + h.e_shoff + (size_t)h.e_shstrndx * sizeof s, sizeof s);
+        const char *name = (const char *)at + names.sh_offset + s.sh_name;
+        if (strncmp(name, ".text.", 6) != 0) continue;
+        return (Code){(const uint64_t *)(const void *)(at + s.sh_offset), (int)(s.sh_size / 16)};
+    }
+    fail_msg("no code in the cubin");
+    return (Code){0};
+}
+
+static int opcode(const Code *c, int i) {
+    return (int)(c->word[2 * i] & 0xfff);
+}
+
+static int count(const Code *c, int from, int to, int op) {
+    int n = 0;
+    for (int i = from < 0 ? 0 : from; i < to && i < c->n; i++) n += opcode(c, i) == op;
+    return n;
+}
+
+static void check_code(const Run *r, const Case *c) {
+    Code code = find_code(&r->k.cubins.v[0]);
+    int blocks = c->m / 64 / (strstr(c->more, "pingpong") ? 1 : c->groups);
+    assert_int_equal(count(&code, 0, code.n, HGMMA), 4 * blocks);
+    assert_int_equal(count(&code, 0, code.n, UTMALDG), 2);
+    assert_int_equal(count(&code, 0, code.n, LDL), 0);
+    assert_int_equal(count(&code, 0, code.n, STL), 0);
+    int first = 0, last = 0;
+    for (int i = 0; i < code.n; i++) {
+        if (opcode(&code, i) != HGMMA) continue;
+        if (!first) first = i;
+        last = i;
+    }
+    assert_int_equal(count(&code, first, last, WARPGROUP), 0); /* nothing waits in between */
+    assert_true(count(&code, first - 60, last + 45, R2UR) <= 6);
+}
+
+static void check(const Case *c) {
+    Run r;
+    lower(&r, c);
+    if (ptxas) {
+        const char *message;
+        PtxasStatus st = ptxas_run(&r.a, ptxas, &r.k, "sm_90a", &message);
+        if (st != PTXAS_OK) fail_msg("%s", message);
+        assert_int_equal(r.k.stats.warnings, 0);
+        assert_int_equal(r.k.stats.spill_bytes, 0);
+        assert_int_equal(r.k.stats.stack, 0);
+        check_code(&r, c);
+    }
+    arena_free(&r.a);
+}
+
+static void cooperative(void **state) {
+    (void)state;
+    check(&(Case){gelu, 128, 256, 4, 2, "  raster 16\n"});
+    check(&(Case){gelu, 256, 128, 4, 2, "  raster 16\n"});
+    check(&(Case){gelu, 128, 128, 6, 2, "  raster 8\n"});
+    check(&(Case){gelu, 128, 192, 5, 2, ""});
+    check(&(Case){gelu, 64, 128, 8, 1, ""});
+    check(&(Case){gelu, 64, 24, 8, 1, ""});
+}
+
+static void pingpong(void **state) {
+    (void)state;
+    check(&(Case){gelu, 128, 128, 6, 2, "  raster 16\n  pingpong\n"});
+    check(&(Case){gelu, 64, 128, 8, 2, "  pingpong\n"});
+    check(&(Case){gelu, 64, 256, 5, 2, "  pingpong\n"});
+    check(&(Case){gelu, 64, 32, 8, 2, "  raster 16\n  pingpong\n"});
+    check(&(Case){two_outputs, 128, 128, 6, 2, "  pingpong\n"});
+    check(&(Case){whole, 128, 128, 6, 2, "  pingpong\n"});
+}
+
+static void epilogues(void **state) {
+    (void)state;
+    check(&(Case){two_outputs, 128, 256, 4, 2, "  raster 16\n"});
+    check(&(Case){two_outputs, 256, 128, 4, 2, ""});
+    check(&(Case){batched, 128, 256, 4, 2, "  raster 8\n"});
+    check(&(Case){batched, 64, 64, 4, 1, ""});
+    check(&(Case){whole, 128, 256, 4, 2, "  raster 4\n"});
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+static bool may_launch(const Kernel *k, const int64_t *sizes) {
+    IxEnv env = {.size = sizes};
+    for (int i = 0; i < k->guards.n; i++) {
+        bool ok = true;
+        if (k->guards.v[i].kind != KG_NONNEG) continue;
+        if (ix_eval(k->guards.v[i].ix, &env, &ok) < 0 || !ok) return false;
+    }
+    return true;
+}
+
+static int guards(const Kernel *k, KGuardKind kind, int index, int dim) {
+    int n = 0;
+    for (int i = 0; i < k->guards.n; i++) {
+        const KGuard *g = &k->guards.v[i];
+        n += g->kind == kind && g->index == index && g->dim == dim;
+    }
+    return n;
+}
+
+static void launches(void **state) {
+    (void)state;
+    Run r;
+    lower(&r, &(Case){gelu, 128, 256, 4, 2, "  raster 16\n"});
+    const Kernel *k = &r.k;
+    assert_int_equal(k->block, 384);
+    assert_true(k->persistent);
+    assert_true(ix_is_const(k->smem, NULL));
+    assert_int_equal(k->smem->num, 4 * (384 * 128 + 16));
+    assert_int_equal(k->params.v[0].kind, KP_TMAP);
+    assert_int_equal(k->params.v[1].kind, KP_TMAP);
+    const KTmap *a = &k->params.v[0].map, *b = &k->params.v[1].map;
+    assert_true(a->rank == 2 && a->dim[0] == 1 && a->dim[1] == 0 && a->swizzle == 128);
+    assert_true(a->box[0] == 64 && a->box[1] == 128);
+    assert_true(b->box[0] == 64 && b->box[1] == 256);
+    assert_true(may_launch(k, (int64_t[]){1, 1, 1}));
+    assert_true(may_launch(k, (int64_t[]){4095, 4096, 4097}));
+    assert_false(may_launch(k, (int64_t[]){4096, 0, 4096})); /* M, K, N: no k tile */
+    assert_false(may_launch(k, (int64_t[]){0, 64, 4096}));
+    assert_false(may_launch(k, (int64_t[]){64, (int64_t)1 << 31, 64})); /* 32-bit coordinates */
+    assert_false(may_launch(k, (int64_t[]){INT32_MAX, 64, INT32_MAX})); /* 32-bit tile numbers */
+    assert_int_equal(guards(k, KG_ALIGN, 0, 0), 1);
+    assert_int_equal(guards(k, KG_ALIGN, 1, 0), 1);
+    assert_int_equal(guards(k, KG_ALIGN, 3, 0), 0);
+    assert_int_equal(guards(k, KG_STRIDE, 0, 0), 1);
+    assert_int_equal(guards(k, KG_STRIDE_ONE, 0, 1), 1);
+    assert_int_equal(guards(k, KG_STRIDE_ONE, 2, 0), 1);
+    assert_int_equal(guards(k, KG_STRIDE_ONE, 3, 1), 1);
+    bool ok = true;
+    IxEnv env = {.size = (int64_t[]){300, 64, 513}};
+    assert_int_equal(ix_eval(k->tiles, &env, &ok), 3 * 3);
+    assert_int_equal(ix_eval(k->grid, &env, &ok), 9);
+    arena_free(&r.a);
+}
+
+/* ---- refusals ------------------------------------------------------------------------------- */
+
+static void refuses(const Case *c, const char *part) {
+    Arena a = {0};
+    Str why = {0};
+    TProg *t = parse_tile(&a, c->tile);
+    if (schedule_verify(parse_schedule(&a, t, c), t, &why)) fail_msg("taken, but: %s", part);
+    if (!strstr(str_get(&why), part)) fail_msg("no '%s' in: %s", part, str_get(&why));
+    str_free(&why);
+    arena_free(&a);
+}
+
+/* gelu with one part of its text replaced. */
+static const char *changed(const char *from, const char *to) {
+    const char *at = strstr(gelu, from);
+    assert_non_null(at);
+    return arena_printf(&forever, "%.*s%s%s", (int)(at - gelu), gelu, to, at + strlen(from));
+}
+
+static void refused(void **state) {
+    (void)state;
+    refuses(&(Case){gelu, 128, 256, 5, 2, ""}, "245840 bytes of shared memory, sm_90a has 232448");
+    refuses(&(Case){gelu, 96, 256, 4, 2, ""}, "does not cut into blocks of 64");
+    refuses(&(Case){gelu, 128, 100, 4, 2, ""}, "a tile of 100 columns");
+    refuses(&(Case){gelu, 256, 256, 3, 2, ""}, "256 accumulators in 240 registers");
+    refuses(&(Case){gelu, 128, 128, 4, 2, "  split 2\n"}, "split is not built");
+    refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 2 1 1\n"}, "clusters are not built");
+    Case c = {gelu, 128, 128, 4, 2, ""};
+    c.tile = changed("x: bf16[M, K]", "x: bf16[M, K + 1]");
+    refuses(&c, "the loop covers a part of a dimension of x");
+    c.tile = changed("load x[m, k]", "load x[m?, k]");
+    refuses(&c, "x is read outside its domain");
+    c.tile = changed("mul %2, %3", "add %2, %3");
+    refuses(&c, "the loop sums something else than a product of two loads");
+    c.tile = changed("load w[n, k]", "load w[0, k]");
+    refuses(&c, "a factor has no axis of its own");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cooperative), cmocka_unit_test(pingpong), cmocka_unit_test(epilogues),
+        cmocka_unit_test(launches),    cmocka_unit_test(refused),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
