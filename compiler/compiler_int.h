@@ -69,6 +69,12 @@ FkmModule *pack_module(Arena *a, const Job *j);
  * of parameter `param` (a Solve's number); elsewhere pass -1. */
 FkmExpr pack_ix(Arena *a, const Ix *x, int param, int dim);
 
+/* ---- limits.c ----------------------------------------------------------------------------------
+ */
+
+/* An error for each limit of a module that the packed fn passes. */
+void check_limits(Job *j, const BuiltFn *fn, const FkmFn *packed);
+
 /* ---- report.c ----------------------------------------------------------------------------------
  */
 

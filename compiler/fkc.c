@@ -176,6 +176,8 @@ static void encode(fkc_result *r) {
     Job *j = &r->job;
     FkmError error;
     FkmModule *m = pack_module(j->arena, j);
+    for (int i = 0; i < j->fns.n; i++) check_limits(j, &j->fns.v[i], &m->fns[i]);
+    if (j->diags->errors) return;
     r->module = fkm_encode(m, &r->module_size, &error);
     if (!r->module) FK_BUG("the module cannot be written: %s", error.text);
 }

@@ -191,6 +191,7 @@ static void solve_sizes(Build *b) {
 Graph *build_fn(Unit *u, FnInfo *f, Arena *a) {
     int before = u->diags->errors;
     Graph *g = graph_new(a, f->fn->name.s);
+    g->span = f->fn->name.span;
     Build b = {.u = u, .arena = a, .diags = u->diags, .f = f, .g = g, .p = g->ix};
     b.tensors.arena = b.sizes.arena = b.consts.arena = a;
     add_sizes(&b);

@@ -6,7 +6,6 @@
 
 typedef struct {
     uint8_t variant[FKM_MAX_STEPS]; // the one chosen
-    uint64_t temp[FKM_MAX_TEMPS];   // offsets in the workspace
     uint64_t head, scratch, bytes;  // bytes of the head; offset of scratch; bytes of everything
     uint64_t most_scratch;
 } Plan;
@@ -94,7 +93,7 @@ static fk_status lay_out(const FkBound *b, Plan *p) {
     bool ok = part(b, &f->head, p, &at);
     p->head = p->bytes;
     for (uint32_t i = 0; i < f->n_temps && ok; i++)
-        ok = part(b, &f->temps[i].bytes, p, &p->temp[i]);
+        ok = part(b, &f->temps[i].bytes, p, &b->temp[i]);
     p->scratch = p->bytes;
     for (uint32_t i = 0; i < f->n_steps && ok; i++) {
         p->bytes = p->scratch;
@@ -205,7 +204,7 @@ static bool eval_params(const Run *r, const FkmLaunch *l, uint64_t *value, int *
         switch ((FkmParamKind)p->kind) {
         case FKM_PARAM_TENSOR:
         case FKM_PARAM_SCALAR: base = r->b->address[p->index]; break;
-        case FKM_PARAM_TEMP: base = r->workspace + r->plan->temp[p->index]; break;
+        case FKM_PARAM_TEMP: base = r->workspace + r->b->temp[p->index]; break;
         case FKM_PARAM_SCRATCH: base = r->workspace + r->plan->scratch; break;
         case FKM_PARAM_HEAD: base = r->workspace; break;
         default: break;
@@ -228,8 +227,8 @@ static fk_status function_of(const Run *r, const FkmLaunch *l, const FkFunction 
 }
 
 static fk_status launch_one(const Run *r, const FkmLaunch *l) {
-    uint64_t value[FKM_MAX_PARAMS];
-    void *params[FKM_MAX_PARAMS];
+    uint64_t value[2 * l->n_params + 1];
+    void *params[2 * l->n_params + 1];
     const fk_device *d = r->b->fn->module->device;
     const FkFunction *f;
     FkGrid g;
@@ -267,7 +266,8 @@ fk_status fk_fn_workspace_size(fk_fn *fn, DLTensor *const *args, int n, size_t *
     Plan p;
     if (!fn || !bytes)
         return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_workspace_size: fn or bytes is null");
-    fk_status s = fk_bind(fn, args, n, false, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, false, room, &b);
     if (!s) s = make_plan(&b, &p);
     if (!s) *bytes = (size_t)p.bytes;
     return s;
@@ -278,7 +278,8 @@ fk_status fk_workspace_init(fk_fn *fn, DLTensor *const *args, int n, void *works
     FkBound b;
     Plan p;
     if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_workspace_init: fn is null");
-    fk_status s = fk_bind(fn, args, n, false, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, false, room, &b);
     if (!s) s = make_plan(&b, &p);
     if (!s) s = check_workspace(&b, &p, workspace, bytes);
     if (s || !p.head) return s;
@@ -300,7 +301,8 @@ fk_status fk_fn_prepare(fk_fn *fn, DLTensor *const *args, int n) {
     FkBound b;
     Plan p;
     if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_prepare: fn is null");
-    fk_status s = fk_bind(fn, args, n, false, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, false, room, &b);
     if (!s) s = make_plan(&b, &p);
     for (uint32_t i = 0; i < fn->fn->n_steps && !s; i++) {
         const FkmStep *step = &fn->fn->steps[i];
@@ -317,7 +319,8 @@ fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, si
     FkBound b;
     Plan p;
     if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_launch: fn is null");
-    fk_status s = fk_bind(fn, args, n, true, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, true, room, &b);
     if (!s) s = make_plan(&b, &p);
     if (!s) s = check_workspace(&b, &p, workspace, bytes);
     if (!s) s = fk_check_overlap(&b, workspace, p.bytes);
