@@ -138,11 +138,8 @@ static void build_stmt(Build *b, const Sym *sym) {
     Env env = {0};
     b->vars.n = b->nleft = 0;
     if (!left_side(b, s, out, &env)) return;
+    if (overflowed(b, s->head, "a range is at most 9223372036854775807")) return;
     const Val *v = rounded(b, build_expr(b, &env, s->value), s, out);
-    if (b->p->overflow) {
-        build_error(b, s->span, "index-overflow", "an integer here does not fit 64 bits");
-        b->p->overflow = false;
-    }
     v = val_masked(b, v);
     if (v->kind == VAL_BAD) return;
     int *vars = ARENA_ARRAY(b->arena, int, s->axes.n);
@@ -197,13 +194,10 @@ Graph *build_fn(Unit *u, FnInfo *f, Arena *a) {
     add_sizes(&b);
     add_params(&b, &f->fn->in, false);
     add_params(&b, &f->fn->out, true);
-    if (g->ix->overflow)
-        diag_error(u->diags, f->fn->name.span, "index-overflow",
-                   "an integer in the dimensions does not fit 64 bits");
-    g->ix->overflow = false;
     if (u->diags->errors > before) return NULL;
     add_exact_checks(&b);
     solve_sizes(&b);
+    overflowed(&b, f->fn->name.span, "sizes are to be solved from smaller multiples");
     for (int i = 0; i < f->order.n && !b.full; i++) build_stmt(&b, f->order.v[i]);
     add_expects(&b);
     if (u->diags->errors > before || f->wrong) return NULL;

@@ -245,7 +245,7 @@ void check_size_expr(Checker *c, const Expr *x, const char *what) {
         walk_name(c, x);
         return;
     }
-    bool fits = x->kind == E_INT || (x->kind == E_OP && ((x->op >= AST_ADD && x->op <= AST_NEG))) ||
+    bool fits = x->kind == E_INT || (x->kind == E_OP && x->op >= AST_ADD && x->op <= AST_POW) ||
                 (x->kind == E_CALL && (!strcmp(x->name.s, "min") || !strcmp(x->name.s, "max")));
     if (!fits) {
         diag_error(c->diags, x->span, "size-form", "%s is an integer made of sizes and consts",

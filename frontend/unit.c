@@ -83,6 +83,9 @@ static double as_real(const Number *n) {
     return n->real ? n->r : (double)n->i;
 }
 
+static const char too_large[] =
+    "this integer does not fit 64 bits; for a real number write a factor with '.0'";
+
 static bool fail(Unit *u, bool quiet, Span sp, const char *text) {
     if (!quiet) diag_error(u->diags, sp, "const-value", "%s", text);
     return false;
@@ -114,7 +117,6 @@ static bool int_arith(AstOp op, int64_t a, int64_t b, int64_t *r) {
 
 static bool arith(Unit *u, const Expr *x, const Number *a, const Number *b, Number *out,
                   bool quiet) {
-    static const char too_large[] = "this integer does not fit 64 bits";
     if (x->op == AST_POW) return power(out, a, b) || fail(u, quiet, x->span, too_large);
     if (x->op < AST_ADD || x->op > AST_MOD)
         return fail(u, quiet, x->span, "a const is a number: conditions have no place in it");
@@ -178,8 +180,7 @@ static bool number(Unit *u, const Expr *x, Number *out, bool quiet, int depth) {
             return number(u, x->args.v[1], &b, quiet, depth + 1) && arith(u, x, &a, &b, out, quiet);
         if (x->op != AST_NEG) break;
         *out = (Number){a.real, 0, -a.r, a.quotient};
-        return !__builtin_sub_overflow(0, a.i, &out->i) ||
-               fail(u, quiet, x->span, "this integer does not fit 64 bits");
+        return !__builtin_sub_overflow(0, a.i, &out->i) || fail(u, quiet, x->span, too_large);
     default: break;
     }
     return fail(u, quiet, x->span,

@@ -270,6 +270,24 @@ static void conditions_on_sizes(void **state) {
     str_free(&s);
 }
 
+/* Rule 7: '^' with a constant keeps an integer an integer, also where sizes are written. */
+static void powers_of_sizes(void **state) {
+    (void)state;
+    Run r = {build("const K = 3^2\nconst E = 2\n"
+                   "fn f(x: f32[N^E, N], k: f32[K^2], t: f32[2*T^1], o: f32[N^0]) -> (y: f32, z: "
+                   "f32, l: f32)\n{\n"
+                   "    y = sum[i] x[i, 0] + sum[j in 2^2] x[j, 1]\n"
+                   "    z = sum[j in (N + 1)^2] 1\n"
+                   "    l = sum[i] o[0] * t[i]\n}\n"),
+             .sizes = {2, 1}, .in = {{1, 10, 2, 20, 3, 30, 4, 40}, {0}, {3, 4}, {1}}};
+    NEAR(at(&r, "y", 0, 0), 10 + 100);
+    NEAR(at(&r, "l", 0, 0), 7);
+    NEAR(at(&r, "z", 0, 0), 9);
+    EvalTensor t;
+    sample_shape(r.g, 1, r.sizes, &t);
+    assert_int_equal(t.extent[0], 81);
+}
+
 static FrontendBinds binds_of(const char *const *v, int n) {
     return (FrontendBinds){v, n};
 }
@@ -415,6 +433,7 @@ int main(void) {
         T(integers),
         T(roundings),
         T(conditions_on_sizes),
+        T(powers_of_sizes),
         T(bind),
         T(bound_empty_domains),
         T(several_errors),
