@@ -12,17 +12,13 @@ static void add_sizes(Build *b) {
         const Sym *s = b->f->syms.v[i];
         if (s->kind != SYM_SIZE) continue;
         BindArg *bind = unit_bind(b->u, s->name.s);
-        const Ix *x = NULL;
-        if (!bind) {
-            x = ix_size(b->p, graph_size(b->g, s->name.s, s->name.span));
-        } else {
-            bool fits = !bind->value.real && bind->value.i >= 0;
-            bind->used = true;
-            if (!fits)
-                diag_error(b->diags, s->name.span, "bind",
-                           "--bind gives the size '%s' a value that is no extent", s->name.s);
-            x = ix_const(b->p, fits ? bind->value.i : 1);
-        }
+        bool fits = bind && !bind->value.real && bind->value.i >= 0;
+        if (bind) bind->used = true;
+        if (bind && !fits)
+            diag_error(b->diags, s->name.span, "bind",
+                       "--bind %s: the size '%s' takes " SIZE_VALUES, bind->text, s->name.s);
+        const Ix *x = fits ? ix_const(b->p, bind->value.i)
+                           : ix_size(b->p, graph_size(b->g, s->name.s, s->name.span));
         *map_puts(&b->sizes, s->name.s) = (intptr_t)x;
     }
 }
