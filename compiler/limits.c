@@ -78,3 +78,29 @@ void check_limits(Job *j, const BuiltFn *fn, const FkmFn *f) {
     most(&l, "levels in an expression of sizes", d.depth, FKM_MAX_STACK);
     most(&l, "operations in an expression of sizes", d.length, FKM_MAX_CODE);
 }
+
+/* ---- bytes -------------------------------------------------------------------------------------
+ */
+
+/* Did making x leave 64 bits? Its constants are wrapped then. */
+#define WRAPS(pool, x) ((pool)->overflow = false, (void)(x), (pool)->overflow)
+
+bool check_bytes(Job *j, const Graph *g, const Plan *p) {
+    bool kept = g->ix->overflow, fits = true;
+    for (int i = 0; i < g->params.n && !p; i++) {
+        const Param *q = &g->params.v[i];
+        if (!WRAPS(g->ix, graph_param_bytes(g, q))) continue;
+        fits = false;
+        diag_error(j->diags, q->span, "bytes-limit",
+                   "%s: the bytes of %s do not fit 64 bits with these sizes", g->name, q->name);
+    }
+    if (p && (WRAPS(g->ix, expect_hbm(p)) || WRAPS(g->ix, expect_io(p)) ||
+              WRAPS(g->ix, expect_workspace(p)))) {
+        fits = false;
+        diag_error(j->diags, g->span, "bytes-limit",
+                   "%s: the bytes that it moves and keeps do not fit 64 bits with these sizes",
+                   g->name);
+    }
+    g->ix->overflow = kept;
+    return fits;
+}
