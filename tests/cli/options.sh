@@ -50,7 +50,7 @@ for b in M M=x M=1.5.2 =1 M=-1 Q=1; do
     has "$err" "--bind"
 done
 run 2 "bound twice" "$fkc" --ptxas=none --bind=M=1 --bind=M=2 model.fk -o x.fkm
-has "$err" "--bind M=2: 'M' is bound twice"
+has "$err" "--bind M=2: 'M' is bound already, by --bind M=1"
 run 1 "bytes beyond 64 bits" "$fkc" --ptxas=none --bind=M=9223372036854775807 model.fk -o x.fkm
 has "$err" "linear_gelu: the bytes of x do not fit 64 bits with these sizes"
 run 1 "their sum is" "$fkc" --ptxas=none --bind=M=2147483648 --bind=K=2147483647 \
