@@ -40,8 +40,12 @@ static bool layout_option(Run *r, const OptMany *list, const char *option, const
     return false;
 }
 
+#define MOST_ELEMENTS ((int64_t)1 << 50) /* their bits count in 64 bits */
+
 /* Strides of a dense tensor whose rows are lengthened by `pad` elements, with the last two
- * dimensions swapped in memory if `swap`. Returns the elements it spans. */
+ * dimensions swapped in memory if `swap`. Returns the elements it spans; -1: too many for any
+ * memory.
+ */
 static int64_t set_strides(RunTensor *t, int64_t pad, bool swap) {
     int order[RUN_RANK]; /* dimensions, innermost first */
     int64_t next = 1;
@@ -50,9 +54,10 @@ static int64_t set_strides(RunTensor *t, int64_t pad, bool swap) {
     for (int k = 0; k < t->rank; k++) {
         t->stride[order[k]] = next;
         int64_t extent = t->extent[order[k]] > 0 ? t->extent[order[k]] : 1;
-        if (k == 0) extent += pad;
+        if (k == 0 && __builtin_add_overflow(extent, pad, &extent)) return -1;
+        if (extent > MOST_ELEMENTS) return -1;
         if (k == 0 && dtype_bits(t->type) < 8) extent = (extent + 1) & ~(int64_t)1;
-        next *= extent;
+        if (__builtin_mul_overflow(next, extent, &next) || next > MOST_ELEMENTS) return -1;
     }
     return next;
 }
@@ -106,7 +111,12 @@ static bool set_tensor(Run *r, RunTensor *t, const FkmTensor *x) {
         return false;
     }
     t->offset = (size_t)offset;
-    t->total = 2 * RUN_GUARD + t->offset + bytes_of(t->type, set_strides(t, pad, swap));
+    int64_t span = set_strides(t, pad, swap);
+    if (span < 0 || offset > MOST_ELEMENTS) {
+        str_printf(&r->why, "%s has too many elements", t->name);
+        return false;
+    }
+    t->total = 2 * RUN_GUARD + t->offset + bytes_of(t->type, span);
     t->host = malloc(t->total);
     if (!t->host) {
         str_printf(&r->why, "no memory for %s, %zu bytes", t->name, t->total);

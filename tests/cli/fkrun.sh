@@ -57,8 +57,14 @@ run 2 "an input is no output" "$fkrun" --reference --fn=add -o x=z.npy add.fkm
 has "$err" "--out=x=z.npy: no fn that runs has such an output"
 run 3 "no such file" "$fkrun" --reference --fn=add -i x=/nope add.fkm
 has "$err" "cannot read /nope: No such file or directory"
-run 3 "no memory" "$fkrun" --reference --fn=add -s M=1000000000000 -s N=1000000 add.fkm
-has "$err" "no memory for x"
+run 2 "more than any memory" "$fkrun" --reference --fn=add -s M=1000000000000 -s N=1000000 add.fkm
+has "$err" "x has too many elements"
+run 2 "a pad as large" "$fkrun" --reference --fn=add -s M=1 -s N=1 --pad=x=9223372036854775807 add.fkm
+has "$err" "x has too many elements"
+if [ -z "${SANITIZED:-}" ]; then # whose malloc does not fail
+    run 3 "no memory" "$fkrun" --reference --fn=add -s M=1000000000 -s N=1000000 add.fkm
+    has "$err" "no memory for x"
+fi
 run 2 "no such size" "$fkrun" --reference --size=Q=3 add.fkm
 has "$err" "--size=Q=3: no fn that runs has such a size"
 run 2 "no .npy" sh -c "echo hello there you >h.npy; '$fkrun' --reference --fn=add --in x=h.npy add.fkm"
