@@ -71,6 +71,16 @@ FkmModule *pack_module(Arena *a, const Job *j);
 FkmExpr pack_ix(Arena *a, const Ix *x, int param, int dim);
 FkmExpr pack_guards(Arena *a, const Graph *g, const Kernel *k); /* all must hold */
 
+/* ---- limits.c ----------------------------------------------------------------------------------
+ */
+
+/* An error for each limit of a module that the packed fn passes. */
+void check_limits(Job *j, const BuiltFn *fn, const FkmFn *packed);
+
+/* False, with an error, when bytes leave 64 bits: those of a parameter, or (with a plan) those that
+ * all steps move, or keep. Later stages may count bytes as they like. */
+bool check_bytes(Job *j, const Graph *g, const Plan *p);
+
 /* ---- report.c ----------------------------------------------------------------------------------
  */
 

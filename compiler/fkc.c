@@ -168,7 +168,12 @@ static void read_options(Job *j) {
 
 static fkc_status status_of(const Job *j) {
     if (!j->diags->errors) return FKC_OK;
-    if (j->bad_option) return FKC_ERROR_OPTION;
+    bool binds = true; /* nothing but what --bind says is wrong */
+    for (int i = 0; i < j->diags->list.n; i++) {
+        const Diag *d = &j->diags->list.v[i];
+        if (d->level == DIAG_ERROR) binds &= !strcmp(d->rule, "bind");
+    }
+    if (j->bad_option || binds) return FKC_ERROR_OPTION;
     return j->outside ? FKC_ERROR_OUTSIDE : FKC_ERROR_PROGRAM;
 }
 
@@ -176,6 +181,8 @@ static void encode(fkc_result *r) {
     Job *j = &r->job;
     FkmError error;
     FkmModule *m = pack_module(j->arena, j);
+    for (int i = 0; i < j->fns.n; i++) check_limits(j, &j->fns.v[i], &m->fns[i]);
+    if (j->diags->errors) return;
     r->module = fkm_encode(m, &r->module_size, &error);
     if (!r->module) FK_BUG("the module cannot be written: %s", error.text);
 }
@@ -195,7 +202,7 @@ static fkc_status compile(fkc_result *r, const char *text, size_t size) {
 fkc_status fkc_compile(const char *path, const char *text, size_t size, const fkc_options *options,
                        fkc_result **result) {
     fkc_result *r = calloc(1, sizeof *r);
-    if (!r) abort();
+    if (!r) fk_no_memory();
     fkc_options *o = ARENA_NEW(&r->arena, fkc_options);
     *o = *options;
     if (!o->outputs) o->outputs = 1u << FKC_MODULE;

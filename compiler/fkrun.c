@@ -186,7 +186,7 @@ static void run_fn(Session *s, const FkmFn *f) {
         code = EXIT_OUTSIDE;
         ok = s->opt.reference ? run_reference(&r) : run_on_device(s, &r);
     }
-    if (!ok) fail(s, code, &r.why);
+    if (!ok) fail(s, r.outside ? EXIT_OUTSIDE : code, &r.why);
     for (int i = 0; r.tensors && i < r.n; i++) free(r.tensors[i].host);
     arena_free(&arena);
     fflush(stdout);
@@ -254,15 +254,19 @@ static bool fn_exists(Session *s) {
     return false;
 }
 
-/* Does "NAME=.." name a tensor, or a size, of a fn that will run? */
-static bool names_something(const Session *s, const char *text, bool size) {
+/* What a "NAME=.." of an option may name, in a fn that will run. */
+typedef enum Named { A_SIZE, A_TENSOR, AN_INPUT, AN_OUTPUT } Named;
+
+static bool names_something(const Session *s, const char *text, Named what) {
     size_t n = strcspn(text, "=");
     for (uint32_t i = 0; i < s->module->n_fns; i++) {
         const FkmFn *f = &s->module->fns[i];
         if (s->opt.fn && strcmp(f->name, s->opt.fn) != 0) continue;
-        uint32_t count = size ? f->n_sizes : f->n_tensors;
+        uint32_t count = what == A_SIZE ? f->n_sizes : f->n_tensors;
         for (uint32_t k = 0; k < count; k++) {
-            const char *name = size ? f->sizes[k].name : f->tensors[k].name;
+            const char *name = what == A_SIZE ? f->sizes[k].name : f->tensors[k].name;
+            if (what == AN_INPUT && f->tensors[k].is_output) continue;
+            if (what == AN_OUTPUT && !f->tensors[k].is_output) continue;
             if (strlen(name) == n && !memcmp(name, text, n)) return true;
         }
     }
@@ -271,16 +275,25 @@ static bool names_something(const Session *s, const char *text, bool size) {
 
 /* A slip in a name must not be a run with other inputs than were meant. */
 static bool names_exist(Session *s) {
-    const OptMany *tensors[] = {&s->opt.in,  &s->opt.out,       &s->opt.offset,
-                                &s->opt.pad, &s->opt.transpose, &s->opt.zero};
+    static const char *const called[] = {"size", "tensor", "input", "output"};
+    const struct {
+        const OptMany *list;
+        const char *option;
+        Named what;
+    } all[] = {{&s->opt.size, "size", A_SIZE},
+               {&s->opt.in, "in", AN_INPUT},
+               {&s->opt.out, "out", AN_OUTPUT},
+               {&s->opt.zero, "zero", AN_OUTPUT},
+               {&s->opt.offset, "offset", A_TENSOR},
+               {&s->opt.pad, "pad", A_TENSOR},
+               {&s->opt.transpose, "transpose", A_TENSOR}};
     Str why = {0};
-    for (int i = 0; i < s->opt.size.n && !why.n; i++)
-        if (!names_something(s, s->opt.size.v[i], true))
-            str_printf(&why, "--size=%s: no fn that runs has such a size", s->opt.size.v[i]);
-    for (size_t k = 0; k < sizeof tensors / sizeof *tensors; k++)
-        for (int i = 0; i < tensors[k]->n && !why.n; i++)
-            if (!names_something(s, tensors[k]->v[i], false))
-                str_printf(&why, "'%s': no fn that runs has such a tensor", tensors[k]->v[i]);
+    for (size_t k = 0; s->module->n_fns && k < sizeof all / sizeof *all; k++)
+        for (int i = 0; i < all[k].list->n && !why.n; i++)
+            if (!names_something(s, all[k].list->v[i], all[k].what))
+                str_printf(&why, "--%s=%s: no fn that runs has such %s %s", all[k].option,
+                           all[k].list->v[i], all[k].what >= AN_INPUT ? "an" : "a",
+                           called[all[k].what]);
     if (!why.n) return true;
     fail(s, EXIT_USAGE, &why);
     return false;
@@ -290,7 +303,9 @@ static void run_all(Session *s) {
     static const char *const devices[] = {"cuda", "emu"};
     const char *name = devices[s->opt.device == 1];
     Str why = {0};
-    if (!s->opt.reference &&
+    if (!s->module->n_fns && !s->module->n_left_out)
+        fprintf(stderr, "fkrun: note: no fn here: the module is empty\n");
+    if (s->module->n_fns && !s->opt.reference &&
         !device_open(&s->device, name, s->forced ? s->forced : s->bytes, s->size, &why)) {
         fail(s, EXIT_OUTSIDE, &why);
         device_close(&s->device);

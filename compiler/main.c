@@ -29,7 +29,8 @@ static const OptRow rows[] = {
 
 static const OptTable table = {
     "fkc", "fkc [options] INPUT.fk",
-    "Compiles tensor mathematics to a module of fused GPU kernels. INPUT - is standard input.\n"
+    "Compiles tensor mathematics to a module of fused GPU kernels. INPUT - is standard input;\n"
+    "its module goes to standard output.\n"
     "Exit codes: 0 done, 1 the program is wrong, 2 the command line is wrong, 3 a file, ptxas or\n"
     "the driver failed, 70 a bug in fkc.",
     rows, (int)(sizeof rows / sizeof *rows)};

@@ -101,7 +101,9 @@ static void compile_fn(Job *j, Graph *g) {
     BuiltFn fn = {.source = print_graph(j, g)};
     double start;
     int errors = j->diags->errors; /* of other fns: every fn gets its own */
+    if (!check_bytes(j, g, NULL)) return;
     if (!run_passes(j, &cx, g) || j->diags->errors > errors) return;
+    if (!check_bytes(j, cx.plan->graph, cx.plan)) return;
     start = now();
     fn.plan = cx.plan;
     emit_texts(j, &fn);
@@ -148,6 +150,8 @@ void pipeline_run(Job *j, const char *text, size_t size) {
         LeftOut l = {fns->left.v[i].name, fns->left.v[i].why};
         vec_push(j->arena, &j->left_out, l);
     }
+    if (!fns->fns.n && !fns->left.n)
+        diag_warn(j->diags, (Span){0}, "no-fn", "%s: no fn here: the module is empty", j->path);
     for (int i = 0; i < fns->fns.n; i++) compile_fn(j, fns->fns.v[i]);
     if (job_wants(j, FKC_REPORT)) report_left_out(&j->text[FKC_REPORT], j);
 }

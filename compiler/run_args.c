@@ -1,11 +1,11 @@
-/* run_args.c - the tensors of a launch on the host: sizes, layouts, poison and values. */
+/* run_args.c - the tensors of a launch on the host: layouts, poison and values. */
 #include "compiler/run_int.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- options that name a tensor or a size -------------------------------------------------------
+/* ---- options that name a tensor -------------------------------------------------------
  */
 
 const char *run_lookup(const OptMany *list, const char *name) {
@@ -17,70 +17,11 @@ const char *run_lookup(const OptMany *list, const char *name) {
     return found;
 }
 
-static bool number(const char *s, int64_t *v) {
+bool run_number(const char *s, int64_t *v) {
     char *end;
     long long x = strtoll(s, &end, 10);
     *v = x;
     return end != s && !*end && x >= 0;
-}
-
-static int size_named(const FkmFn *f, const char *name, size_t n) {
-    for (uint32_t i = 0; i < f->n_sizes; i++)
-        if (strlen(f->sizes[i].name) == n && !memcmp(f->sizes[i].name, name, n)) return (int)i;
-    return -1;
-}
-
-/* Bare dimensions of files decide sizes; what else follows from them the launch will check. */
-static bool sizes_from_files(Run *r, bool *known) {
-    for (uint32_t t = 0; t < r->fn->n_tensors; t++) {
-        const FkmTensor *x = &r->fn->tensors[t];
-        const char *path = run_lookup(&r->opt->in, x->name);
-        Npy npy;
-        if (!path) continue;
-        if (!npy_read(r->arena, path, &npy, &r->why)) return false;
-        if (npy.rank != (int)x->rank) {
-            str_printf(&r->why, "%s has %d dimensions, %s has %u", path, npy.rank, x->name,
-                       x->rank);
-            return false;
-        }
-        for (uint32_t d = 0; d < x->rank; d++) {
-            const FkmExpr *e = &x->dims[d].size;
-            if (e->n != 1 || e->code[0].op != FKM_OP_SIZE || known[e->code[0].a]) continue;
-            r->sizes[e->code[0].a] = npy.extent[d];
-            known[e->code[0].a] = true;
-        }
-    }
-    return true;
-}
-
-bool run_sizes(Run *r) {
-    bool *known = ARENA_ARRAY(r->arena, bool, r->fn->n_sizes + 1);
-    r->sizes = ARENA_ARRAY(r->arena, int64_t, r->fn->n_sizes + 1);
-    for (uint32_t i = 0; i < r->fn->n_sizes; i++) {
-        r->sizes[i] = r->fn->sizes[i].bound;
-        known[i] = r->sizes[i] >= 0;
-    }
-    for (int i = 0; i < r->opt->size.n; i++) {
-        const char *s = r->opt->size.v[i], *eq = strchr(s, '=');
-        int k = eq ? size_named(r->fn, s, (size_t)(eq - s)) : -1;
-        int64_t v;
-        if (!eq || !number(eq + 1, &v)) {
-            str_printf(&r->why, "--size=%s: needs NAME=VALUE", s);
-            return false;
-        }
-        if (k < 0) continue; /* of another fn of the module */
-        r->sizes[k] = v;
-        known[k] = true;
-    }
-    if (!sizes_from_files(r, known)) return false;
-    bool all = true;
-    for (uint32_t i = 0; i < r->fn->n_sizes; i++)
-        if (!known[i]) all = false, r->sizes[i] = -1;
-    if (all) return true;
-    uint64_t seed = r->opt->seed < 0 ? 1 : (uint64_t)r->opt->seed;
-    if (r->graph && sample_sizes(r->graph, seed, 128, r->sizes)) return true;
-    str_printf(&r->why, "%s: no sizes found that suit it; give them all by --size", r->fn->name);
-    return false;
 }
 
 /* ---- layout -------------------------------------------------------------------------------------
@@ -94,13 +35,17 @@ static bool layout_option(Run *r, const OptMany *list, const char *option, const
                           int64_t *v) {
     const char *s = run_lookup(list, name);
     *v = 0;
-    if (!s || number(s, v)) return true;
+    if (!s || run_number(s, v)) return true;
     str_printf(&r->why, "--%s=%s=%s: needs a number", option, name, s);
     return false;
 }
 
+#define MOST_ELEMENTS ((int64_t)1 << 50) /* their bits count in 64 bits */
+
 /* Strides of a dense tensor whose rows are lengthened by `pad` elements, with the last two
- * dimensions swapped in memory if `swap`. Returns the elements it spans. */
+ * dimensions swapped in memory if `swap`. Returns the elements it spans; -1: too many for any
+ * memory.
+ */
 static int64_t set_strides(RunTensor *t, int64_t pad, bool swap) {
     int order[RUN_RANK]; /* dimensions, innermost first */
     int64_t next = 1;
@@ -109,9 +54,10 @@ static int64_t set_strides(RunTensor *t, int64_t pad, bool swap) {
     for (int k = 0; k < t->rank; k++) {
         t->stride[order[k]] = next;
         int64_t extent = t->extent[order[k]] > 0 ? t->extent[order[k]] : 1;
-        if (k == 0) extent += pad;
+        if (k == 0 && __builtin_add_overflow(extent, pad, &extent)) return -1;
+        if (extent > MOST_ELEMENTS) return -1;
         if (k == 0 && dtype_bits(t->type) < 8) extent = (extent + 1) & ~(int64_t)1;
-        next *= extent;
+        if (__builtin_mul_overflow(next, extent, &next) || next > MOST_ELEMENTS) return -1;
     }
     return next;
 }
@@ -165,10 +111,16 @@ static bool set_tensor(Run *r, RunTensor *t, const FkmTensor *x) {
         return false;
     }
     t->offset = (size_t)offset;
-    t->total = 2 * RUN_GUARD + t->offset + bytes_of(t->type, set_strides(t, pad, swap));
+    int64_t span = set_strides(t, pad, swap);
+    if (span < 0 || offset > MOST_ELEMENTS) {
+        str_printf(&r->why, "%s has too many elements", t->name);
+        return false;
+    }
+    t->total = 2 * RUN_GUARD + t->offset + bytes_of(t->type, span);
     t->host = malloc(t->total);
     if (!t->host) {
         str_printf(&r->why, "no memory for %s, %zu bytes", t->name, t->total);
+        r->outside = true;
         return false;
     }
     run_poison(t);
@@ -219,14 +171,23 @@ void run_unflatten(const RunTensor *t, int64_t i, int64_t *index) {
 /* ---- values -------------------------------------------------------------------------------------
  */
 
+static void put_extents(Str *s, const int64_t *extent, int rank) {
+    for (int d = 0; d < rank; d++) str_printf(s, "%s%lld", d ? ", " : "[", (long long)extent[d]);
+    str_add(s, rank ? "]" : "a scalar");
+}
+
 static bool fill_file(Run *r, RunTensor *t, const char *path) {
     Npy npy;
     int64_t index[RUN_RANK];
-    if (!npy_read(r->arena, path, &npy, &r->why)) return false;
+    if (!run_npy(r, path, &npy)) return false;
     bool same = npy.rank == t->rank;
     for (int d = 0; same && d < t->rank; d++) same = npy.extent[d] == t->extent[d];
     if (!same) {
-        str_printf(&r->why, "%s has other extents than %s has with these sizes", path, t->name);
+        str_printf(&r->why, "%s is ", path);
+        put_extents(&r->why, npy.extent, npy.rank);
+        str_printf(&r->why, ", but %s is ", t->name);
+        put_extents(&r->why, t->extent, t->rank);
+        run_put_sizes(r, " with");
         return false;
     }
     for (int64_t i = 0; i < t->count; i++) {

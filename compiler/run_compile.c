@@ -41,9 +41,28 @@ static int run(char *const *argv, Str *why) {
     return -1;
 }
 
+/* With these fkc would write something else than our module, or elsewhere. */
+static const char *no_module(const OptMany *more) {
+    static const char *const options[] = {"--emit", "--output",  "--stop-after", "--run-pass",
+                                          "--help", "--version", "--list-"};
+    for (int i = 0; i < more->n; i++) {
+        const char *s = more->v[i];
+        for (size_t k = 0; k < sizeof options / sizeof *options; k++)
+            if (!strncmp(s, options[k], strlen(options[k]))) return s;
+        if (s[0] == '-' && (s[1] == 'o' || s[1] == 'h')) return s;
+    }
+    return NULL;
+}
+
 void *compile_with_fkc(Arena *a, const RunOptions *o, const OptMany *more, const char *path,
                        size_t *size, int *code, Str *why) {
-    const char *folder = getenv("TMPDIR");
+    const char *folder = getenv("TMPDIR"), *other = no_module(more);
+    if (other) {
+        str_printf(why, "-- %s: fkrun needs a module of fkc; run fkc by itself for other outputs",
+                   other);
+        *code = EXIT_USAGE;
+        return NULL;
+    }
     char *temporary = arena_printf(a, "%s/fkrun-XXXXXX", folder && *folder ? folder : "/tmp");
     int fd = mkstemp(temporary);
     *code = EXIT_OUTSIDE;

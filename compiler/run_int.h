@@ -18,7 +18,7 @@ typedef struct RunOptions {
 #undef OPT_GROUP
 } RunOptions;
 
-enum { RUN_RANK = 8, RUN_GUARD = 4096 };
+enum { RUN_RANK = 8, RUN_GUARD = 4096, RUN_LARGEST = 128 /* size that is drawn */ };
 
 /* A tensor and the whole memory around it: [guard][offset][elements and padding][guard]. The image
  * on the host and the device's memory are laid out alike. */
@@ -46,13 +46,20 @@ typedef struct Run {
     int64_t *sizes; /* by size of the fn */
     RunTensor *tensors;
     int n;
-    Str why; /* one line, when something failed */
+    Str why;      /* one line, when something failed */
+    bool outside; /* what failed was not the command line, but a file or memory */
 } Run;
 
-/* ---- run_args.c: sizes, layouts, values --------------------------------------------------------
+/* ---- run_sizes.c -------------------------------------------------------------------------------
  */
 
-bool run_sizes(Run *r);        /* from --size and --in */
+bool run_sizes(
+    Run *r); /* from --size and --in, else drawn; they suit the fn, or a device will say */
+void run_put_sizes(Run *r, const char *before); /* " M=1 N=2" to r->why, if there are any */
+
+/* ---- run_args.c: layouts, values ---------------------------------------------------------------
+ */
+
 bool run_tensors(Run *r);      /* extents and strides; memory on the host, poisoned */
 bool run_fill(Run *r);         /* inputs, random or from files */
 void run_poison(RunTensor *t); /* every byte; of reals NaN */
@@ -65,6 +72,7 @@ double run_get(const RunTensor *t, const int64_t *index);
 void run_unflatten(const RunTensor *t, int64_t i, int64_t *index);
 /* "NAME=REST" in a list: REST, or NULL. */
 const char *run_lookup(const OptMany *list, const char *name);
+bool run_number(const char *s, int64_t *v);           /* all of it, >= 0 */
 void run_print(const RunTensor *t, const char *what); /* to standard output */
 
 /* ---- run_graph.c: how exact outputs must be, and the work
@@ -89,8 +97,10 @@ typedef struct Npy {
     int size;  /* bytes of an element */
     bool fortran;
     const unsigned char *data;
+    bool read; /* the file was there, whatever it holds */
 } Npy;
 bool npy_read(Arena *a, const char *path, Npy *n, Str *why);
+bool run_npy(Run *r, const char *path, Npy *n); /* tells r whose failure it is */
 double npy_get(const Npy *n, const int64_t *index, int64_t *integer);
 bool npy_write(const char *path, const RunTensor *t, Str *why);
 

@@ -48,6 +48,7 @@ bool npy_read(Arena *a, const char *path, Npy *n, Str *why) {
     *n = (Npy){0};
     unsigned char *file = (unsigned char *)tool_read(a, path, &size, why);
     if (!file) return false;
+    n->read = true;
     if (size < 12 || memcmp(file, "\x93NUMPY", 6)) return refuse(why, path, "it is no .npy file");
     size_t start = file[6] == 1 ? 10 : 12;
     head = file[8] | (size_t)file[9] << 8;

@@ -23,11 +23,22 @@ static Expr *new_expr(Parse *p, ExprKind kind, Span sp, Name name) {
     return x;
 }
 
+/* The terms of a chain a + b + c: every operator of it is a level. */
+static int chain_terms(const Expr *x) {
+    int n = 1;
+    for (; x->kind == E_OP && x->args.n == 2 && !x->paren; x = x->args.v[0]) n++;
+    return n;
+}
+
 /* Too deep is an error once; the part below is then cut off, so that what is kept can be walked. */
 static void child(Parse *p, Expr *x, Expr *part) {
     if (!part) return;
     if (part->depth >= AST_DEPTH) {
-        lex_too_deep(p, part->span);
+        int terms = chain_terms(part);
+        if (terms > AST_DEPTH / 2)
+            lex_long_chain(p, x->kind == E_OP ? x->name.span : part->span, terms + 1);
+        else
+            lex_too_deep(p, part->span);
         part->kind = E_INF;
         part->depth = 1;
     }

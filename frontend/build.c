@@ -12,17 +12,13 @@ static void add_sizes(Build *b) {
         const Sym *s = b->f->syms.v[i];
         if (s->kind != SYM_SIZE) continue;
         BindArg *bind = unit_bind(b->u, s->name.s);
-        const Ix *x = NULL;
-        if (!bind) {
-            x = ix_size(b->p, graph_size(b->g, s->name.s, s->name.span));
-        } else {
-            bool fits = !bind->value.real && bind->value.i >= 0;
-            bind->used = true;
-            if (!fits)
-                diag_error(b->diags, s->name.span, "bind",
-                           "--bind gives the size '%s' a value that is no extent", s->name.s);
-            x = ix_const(b->p, fits ? bind->value.i : 1);
-        }
+        bool fits = bind && !bind->value.real && bind->value.i >= 0;
+        if (bind) bind->used = true;
+        if (bind && !fits)
+            diag_error(b->diags, s->name.span, "bind",
+                       "--bind %s: the size '%s' takes " SIZE_VALUES, bind->text, s->name.s);
+        const Ix *x = fits ? ix_const(b->p, bind->value.i)
+                           : ix_size(b->p, graph_size(b->g, s->name.s, s->name.span));
         *map_puts(&b->sizes, s->name.s) = (intptr_t)x;
     }
 }
@@ -138,11 +134,8 @@ static void build_stmt(Build *b, const Sym *sym) {
     Env env = {0};
     b->vars.n = b->nleft = 0;
     if (!left_side(b, s, out, &env)) return;
+    if (overflowed(b, s->head, "a range is at most 9223372036854775807")) return;
     const Val *v = rounded(b, build_expr(b, &env, s->value), s, out);
-    if (b->p->overflow) {
-        build_error(b, s->span, "index-overflow", "an integer here does not fit 64 bits");
-        b->p->overflow = false;
-    }
     v = val_masked(b, v);
     if (v->kind == VAL_BAD) return;
     int *vars = ARENA_ARRAY(b->arena, int, s->axes.n);
@@ -191,18 +184,16 @@ static void solve_sizes(Build *b) {
 Graph *build_fn(Unit *u, FnInfo *f, Arena *a) {
     int before = u->diags->errors;
     Graph *g = graph_new(a, f->fn->name.s);
+    g->span = f->fn->name.span;
     Build b = {.u = u, .arena = a, .diags = u->diags, .f = f, .g = g, .p = g->ix};
     b.tensors.arena = b.sizes.arena = b.consts.arena = a;
     add_sizes(&b);
     add_params(&b, &f->fn->in, false);
     add_params(&b, &f->fn->out, true);
-    if (g->ix->overflow)
-        diag_error(u->diags, f->fn->name.span, "index-overflow",
-                   "an integer in the dimensions does not fit 64 bits");
-    g->ix->overflow = false;
     if (u->diags->errors > before) return NULL;
     add_exact_checks(&b);
     solve_sizes(&b);
+    overflowed(&b, f->fn->name.span, "sizes are to be solved from smaller multiples");
     for (int i = 0; i < f->order.n && !b.full; i++) build_stmt(&b, f->order.v[i]);
     add_expects(&b);
     if (u->diags->errors > before || f->wrong) return NULL;

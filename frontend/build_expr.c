@@ -16,6 +16,13 @@ void build_error(Build *b, Span sp, const char *rule, const char *fmt, ...) {
         diag_note(b->diags, c->at->span, "in this use of '%s'", c->def->name.s);
 }
 
+bool overflowed(Build *b, Span sp, const char *cure) {
+    if (!b->p->overflow) return false;
+    b->p->overflow = false;
+    build_error(b, sp, "index-overflow", "this integer does not fit 64 bits; %s", cure);
+    return true;
+}
+
 const Guard *guards_of(Build *b, const Guard *before, const Val *cond, bool negated) {
     IxVec facts = {0};
     bool exact;
@@ -174,6 +181,8 @@ static const Val *count_of(Build *b, const Reduced *r, Span sp) {
     if (!r->where) {
         const Ix *n = ix_const(b->p, 1);
         for (int i = 0; i < r->vars.n; i++) n = ix_mul(b->p, n, b->vars.v[r->vars.v[i]].extent);
+        if (overflowed(b, sp, "a mean is of at most 9223372036854775807 elements"))
+            return val_bad(b, sp);
         return val_ix(b, n, sp);
     }
     Val *one = ARENA_NEW(b->arena, Val);
@@ -246,6 +255,9 @@ const Val *build_expr(Build *b, const Env *env, const Expr *x) {
         v = val_bad(b, x->span);
     } else {
         v = build_kind(b, env, x);
+        const char *cure = env->index ? "an index is at most 9223372036854775807"
+                                      : "for a real number write a factor with '.0'";
+        if (overflowed(b, x->span, cure)) v = val_bad(b, x->span);
     }
     b->depth--;
     b->call = before;

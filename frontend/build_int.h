@@ -140,6 +140,7 @@ void check_divisor(Build *b, const Env *env, const Ix *divisor, Span sp);
 
 /* build_expr.c */
 FK_PRINTF(4, 5) void build_error(Build *b, Span sp, const char *rule, const char *fmt, ...);
+bool overflowed(Build *b, Span sp, const char *cure); /* an integer was; reported, once */
 const Val *build_expr(Build *b, const Env *env, const Expr *x);
 const Bind *find_bind(const Bind *list, const char *name);
 const Guard *guards_of(Build *b, const Guard *before, const Val *cond, bool negated);

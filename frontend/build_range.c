@@ -120,7 +120,33 @@ static bool exact_quotient(Build *b, const Expr *x, const Ix *p, const Ix *q) {
     return true;
 }
 
+/* A size has more than 62 factors only where it is 0 or 1. */
+static const Ix *size_power(Build *b, const Expr *x, bool exact) {
+    enum { FACTORS = 62 };
+    const Ix *p = size_of(b, x->args.v[0], exact), *r = ix_const(b->p, 1);
+    Number n;
+    if (!p) return NULL;
+    if (!unit_number(b->u, x->args.v[1], &n, true) || n.real || n.i < 0) {
+        build_error(b, x->args.v[1]->span, "power",
+                    "in a dimension or a range the right side of '^' is a constant integer that "
+                    "is not negative");
+        return NULL;
+    }
+    if (n.i > FACTORS && !ix_is_const(p, NULL)) {
+        build_error(b, x->args.v[1]->span, "power",
+                    "a size to the power of %lld does not fit 64 bits (at most %d)", (long long)n.i,
+                    FACTORS);
+        return NULL;
+    }
+    for (int64_t e = n.i; e; e >>= 1) {
+        if (e & 1) r = ix_mul(b->p, r, p);
+        if (e > 1) p = ix_mul(b->p, p, p);
+    }
+    return r;
+}
+
 static const Ix *size_op(Build *b, const Expr *x, bool exact) {
+    if (x->kind == E_OP && x->op == AST_POW) return size_power(b, x, exact);
     const Ix *p = size_of(b, x->args.v[0], exact), *q = NULL;
     if (x->args.n > 1) q = size_of(b, x->args.v[1], exact);
     if (!p || (x->args.n > 1 && !q)) return NULL;
@@ -142,7 +168,8 @@ static const Ix *size_op(Build *b, const Expr *x, bool exact) {
 const Ix *size_of(Build *b, const Expr *x, bool exact) {
     if (x->kind == E_INT) return ix_const(b->p, x->i);
     if (x->kind == E_NAME) return size_name(b, x);
-    return size_op(b, x, exact);
+    const Ix *r = size_op(b, x, exact);
+    return overflowed(b, x->span, "an extent is at most 9223372036854775807") ? NULL : r;
 }
 
 /* ---- ranges

@@ -73,12 +73,15 @@ static void add_output(Checker *c, Sym *s, const Stmt *st) {
         diag_note(c->diags, s->stmt->name.span, "it is defined here");
         return;
     }
-    if (st->axes.n != s->rank) {
-        diag_error(c->diags, st->head, "rank", "'%s' takes %s, found %d", st->name.s,
-                   check_dims_of(c->u->arena, s), st->axes.n);
-        diag_note(c->diags, s->param->span, "it is defined here");
-    }
     s->stmt = st;
+}
+
+static void check_rank(Checker *c, const Stmt *st) {
+    const Sym *s = fn_sym(c->fn, st->name.s);
+    if (!s || s->kind != SYM_OUTPUT || s->stmt != st || st->axes.n == s->rank) return;
+    diag_error(c->diags, st->head, "rank", "'%s' takes %s, found %d", st->name.s,
+               check_dims_of(c->u->arena, s), st->axes.n);
+    diag_note(c->diags, s->param->span, "it is defined here");
 }
 
 static void add_stmt(Checker *c, const Stmt *st) {
@@ -113,7 +116,9 @@ static void check_stmt(Checker *c, const Stmt *st) {
         if (a->range) check_size_expr(c, a->range, "a range");
         vec_push(c->u->arena, &c->bound, ((Scoped){a->name, false}));
     }
+    int before = c->diags->errors;
     check_expr(c, st->value);
+    if (c->diags->errors == before) check_rank(c, st);
 }
 
 static void check_expect(Checker *c, const Clauses *list) {

@@ -34,6 +34,28 @@ static bool first_time(Checker *c, const char *name) {
     return !(*told)++;
 }
 
+static bool binds(const AstAxes *axes, const char *name) {
+    for (int i = 0; i < axes->n; i++)
+        if (!strcmp(axes->v[i].name.s, name)) return true;
+    return false;
+}
+
+static bool binds_inside(const Expr *x, const char *name) {
+    if (binds(&x->axes, name) || (x->where && binds_inside(x->where, name))) return true;
+    for (int i = 0; i < x->args.n; i++)
+        if (binds_inside(x->args.v[i], name)) return true;
+    return false;
+}
+
+/* Was it meant as an index: does it stand where one stands, or is it one elsewhere in the fn? */
+static bool meant_index(const Checker *c, const char *name) {
+    if (!c->fn || c->in_index) return c->in_index;
+    const Stmts *body = &c->owner->body;
+    for (int i = 0; i < body->n && suggest_pays(c->u); i++)
+        if (binds(&body->v[i].axes, name) || binds_inside(body->v[i].value, name)) return true;
+    return false;
+}
+
 static void unknown(Checker *c, const Name *n) {
     if (!first_time(c, n->s)) return;
     Suggest s = {n->s, NULL, 0};
@@ -46,6 +68,11 @@ static void unknown(Checker *c, const Name *n) {
     else if (is_upper(n->s))
         diag_error(c->diags, n->span, "unknown-name", "there is no size or const '%s'%s", n->s,
                    hint);
+    else if (!*hint && meant_index(c, n->s))
+        diag_error(c->diags, n->span, "unknown-name",
+                   "'%s' is not defined here: an index stands on the left side of its statement or "
+                   "in a reduction, as in sum[%s]",
+                   n->s, n->s);
     else
         diag_error(c->diags, n->span, "unknown-name", "'%s' is not defined%s", n->s, hint);
 }
@@ -123,7 +150,10 @@ static void not_a_tensor(Checker *c, const Expr *x) {
 }
 
 static void walk_read(Checker *c, const Expr *x) {
+    bool around = c->in_index;
+    c->in_index = true;
     walk_all(c, &x->args);
+    c->in_index = around;
     Sym *s = c->fn && !check_bound(c, x->name.s) ? fn_sym(c->fn, x->name.s) : NULL;
     if (!s || s->kind == SYM_SIZE) {
         not_a_tensor(c, x);
@@ -245,7 +275,7 @@ void check_size_expr(Checker *c, const Expr *x, const char *what) {
         walk_name(c, x);
         return;
     }
-    bool fits = x->kind == E_INT || (x->kind == E_OP && ((x->op >= AST_ADD && x->op <= AST_NEG))) ||
+    bool fits = x->kind == E_INT || (x->kind == E_OP && x->op >= AST_ADD && x->op <= AST_POW) ||
                 (x->kind == E_CALL && (!strcmp(x->name.s, "min") || !strcmp(x->name.s, "max")));
     if (!fits) {
         diag_error(c->diags, x->span, "size-form", "%s is an integer made of sizes and consts",
@@ -269,9 +299,12 @@ void check_new_index(Checker *c, const Name *n) {
     if (s) diag_note(c->diags, s->name.span, "it is defined here");
 }
 
-static void reduced_twice(Checker *c, const Name *n, const Name *first) {
+/* Another name inside changes what the reductions around take: their tails are not judged. */
+static void reduced_twice(Checker *c, const Name *n, const Name *first, bool outside) {
+    c->twice++;
     diag_error(c->diags, n->span, "index-twice",
-               "'%s' is already reduced here; take another name inside", n->s);
+               "'%s' is already reduced here; take another name%s", n->s,
+               outside ? " inside, or put the reduction around it in parentheses of its own" : "");
     diag_note(c->diags, first->span, "it is bound here");
 }
 
@@ -281,7 +314,8 @@ static void walk_reduce(Checker *c, const Expr *x) {
         const AstAxis *a = &x->axes.v[i];
         const Scoped *b = check_bound(c, a->name.s);
         check_new_index(c, &a->name);
-        if (b && (b->reduced || b >= c->bound.v + known)) reduced_twice(c, &a->name, &b->name);
+        bool here = b && b >= c->bound.v + known;
+        if (here || (b && b->reduced)) reduced_twice(c, &a->name, &b->name, !here);
         bool axis = !c->fn && def_role(c->owner, a->name.s, &at) == IN_DEF_AXIS;
         if (a->range) check_size_expr(c, a->range, "a range");
         if (axis && a->range)
@@ -295,9 +329,10 @@ static void walk_reduce(Checker *c, const Expr *x) {
     }
     bool heads_ok = c->diags->errors == before;
     if (x->where) check_expr(c, x->where);
+    int twice = c->twice;
     walk_all(c, &x->args);
     c->bound.n = known;
-    if (heads_ok) check_tail(c->u, c->owner, x);
+    if (heads_ok && c->twice == twice) check_tail(c->u, c->owner, x);
 }
 
 void check_expr(Checker *c, const Expr *x) {

@@ -15,7 +15,9 @@ typedef struct Checker {
     Decl *owner;
     FnInfo *fn; /* NULL in a def */
     VEC(Scoped) bound;
-    Map told; /* names reported as unknown: once is enough */
+    Map told;      /* names reported as unknown: once is enough */
+    int twice;     /* reductions over an index that is already reduced */
+    bool in_index; /* between the brackets of a read */
 } Checker;
 
 void check_expr(Checker *c, const Expr *x);

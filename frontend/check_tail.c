@@ -127,7 +127,10 @@ static void two_readings(Unit *u, const Expr *r, const Expr *product) {
     put_head(&inner, r);
     bool swap = product->op == AST_MUL;
     str_add(&inner, swap ? "" : "(");
+    bool closed = swap && b->kind == E_REDUCE && !b->paren; /* it must not take what follows */
+    if (closed) str_add(&inner, "(");
     ast_print_expr(&inner, swap ? b : a);
+    if (closed) str_add(&inner, ")");
     str_printf(&inner, " %s ", op);
     ast_print_expr(&inner, swap ? a : b);
     str_add(&inner, swap ? "" : ")");

@@ -187,6 +187,15 @@ void lex_too_deep(Parse *p, Span sp) {
     p->stop = true;
 }
 
+void lex_long_chain(Parse *p, Span sp, int terms) {
+    if (p->stop) return;
+    diag_error(p->diags, sp, "nesting",
+               "a chain of %d terms or more is nested too deep: each counts as a level, of which "
+               "there are at most %d; split it into statements",
+               terms, AST_DEPTH);
+    p->stop = true;
+}
+
 static bool is_round(const Bracket *b) {
     return b->close != '}';
 }

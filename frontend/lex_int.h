@@ -51,7 +51,8 @@ int lex_bad(Parse *p, const char *text, int len, Span sp);
 /* lex.c, for the parser */
 int fk_yylex(union FK_YYSTYPE *value, Span *span, Parse *p);
 void lex_too_deep(Parse *p, Span sp); /* says so once, and ends the file there */
-void lex_recover(Parse *p);           /* after a syntax error: newlines count again */
+void lex_long_chain(Parse *p, Span sp, int terms);
+void lex_recover(Parse *p); /* after a syntax error: newlines count again */
 bool lex_is_keyword(const char *text, size_t len);
 
 /* fk.y */

@@ -63,7 +63,7 @@ const FrontendReader frontend_disk = {disk_read, NULL};
 /* ---- paths
  * ---------------------------------------------------------------------------------------- */
 
-/* Takes out "." and "name/.."; a ".." that nothing can take back stays. */
+/* Takes out "." and "name/.."; a ".." that nothing can take back stays, and "." if all went. */
 static const char *path_clean(Arena *a, const char *path) {
     bool absolute = path[0] == '/';
     char *out = arena_alloc(a, strlen(path) + 2);
@@ -83,6 +83,7 @@ static const char *path_clean(Arena *a, const char *path) {
         }
         s += len;
     }
+    if (!n) out[n++] = '.';
     out[n] = 0;
     return out;
 }

@@ -17,8 +17,10 @@ enum {
     DEEP = 3 * AST_DEPTH /* how deep a walk goes that follows names into other texts */
 };
 
+#define SIZE_VALUES "a whole number from 0 to 9223372036854775807"
+
 typedef struct BindArg {
-    const char *name;
+    const char *name, *text; /* of "M=16": M, and all of it */
     Number value;
     bool used;
 } BindArg;

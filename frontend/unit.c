@@ -83,6 +83,9 @@ static double as_real(const Number *n) {
     return n->real ? n->r : (double)n->i;
 }
 
+static const char too_large[] =
+    "this integer does not fit 64 bits; for a real number write a factor with '.0'";
+
 static bool fail(Unit *u, bool quiet, Span sp, const char *text) {
     if (!quiet) diag_error(u->diags, sp, "const-value", "%s", text);
     return false;
@@ -114,7 +117,6 @@ static bool int_arith(AstOp op, int64_t a, int64_t b, int64_t *r) {
 
 static bool arith(Unit *u, const Expr *x, const Number *a, const Number *b, Number *out,
                   bool quiet) {
-    static const char too_large[] = "this integer does not fit 64 bits";
     if (x->op == AST_POW) return power(out, a, b) || fail(u, quiet, x->span, too_large);
     if (x->op < AST_ADD || x->op > AST_MOD)
         return fail(u, quiet, x->span, "a const is a number: conditions have no place in it");
@@ -178,8 +180,7 @@ static bool number(Unit *u, const Expr *x, Number *out, bool quiet, int depth) {
             return number(u, x->args.v[1], &b, quiet, depth + 1) && arith(u, x, &a, &b, out, quiet);
         if (x->op != AST_NEG) break;
         *out = (Number){a.real, 0, -a.r, a.quotient};
-        return !__builtin_sub_overflow(0, a.i, &out->i) ||
-               fail(u, quiet, x->span, "this integer does not fit 64 bits");
+        return !__builtin_sub_overflow(0, a.i, &out->i) || fail(u, quiet, x->span, too_large);
     default: break;
     }
     return fail(u, quiet, x->span,
@@ -216,6 +217,7 @@ static bool const_value(Unit *u, Decl *d, int depth) {
 
 static bool parse_value(const char *text, Number *out) {
     char *end;
+    if (text[strspn(text, "0123456789+-.eE")]) return false; /* strtod reads more than numbers */
     errno = 0;
     out->i = strtoll(text, &end, 10);
     if (end != text && !*end) return !errno;
@@ -227,25 +229,75 @@ static bool parse_value(const char *text, Number *out) {
 
 static void add_bind(Unit *u, const char *text) {
     const char *eq = strchr(text, '=');
-    BindArg b = {0};
+    BindArg b = {.text = text};
     if (!eq || eq == text || !parse_value(eq + 1, &b.value)) {
-        diag_error(u->diags, (Span){0}, "bind", "--bind %s: expected NAME=NUMBER", text);
+        diag_error(u->diags, (Span){0}, "bind",
+                   "--bind %s: expected NAME=NUMBER; a size takes " SIZE_VALUES
+                   ", a const any number that fits 64 bits",
+                   text);
         return;
     }
     b.name = arena_strndup(u->arena, text, (size_t)(eq - text));
-    if (unit_bind(u, b.name)) {
-        diag_error(u->diags, (Span){0}, "bind", "--bind %s: '%s' is bound twice", text, b.name);
+    const BindArg *first = unit_bind(u, b.name);
+    if (first) {
+        diag_error(u->diags, (Span){0}, "bind",
+                   "--bind %s: '%s' is bound already, by --bind %s; a name takes one value", text,
+                   b.name, first->text);
         return;
     }
     vec_push(u->arena, &u->binds, b);
 }
 
+/* What can be bound, for a message: the first few names. */
+typedef struct Known {
+    Unit *u;
+    Map seen;
+    int n;
+    const char *list;
+    Suggest near;
+} Known;
+
+static void know(Known *k, const char *name) {
+    enum { SHOWN = 12 };
+    intptr_t *seen = map_puts(&k->seen, name);
+    if (*seen) return;
+    *seen = 1;
+    suggest(&k->near, name);
+    if (k->n++ < SHOWN)
+        k->list = arena_printf(k->u->arena, "%s%s%s", k->list, *k->list ? ", " : "", name);
+    else if (k->n == SHOWN + 1)
+        k->list = arena_printf(k->u->arena, "%s, ...", k->list);
+}
+
+static void know_sizes(Known *k, const Expr *x) {
+    if (x->kind == E_NAME && is_upper(x->name.s)) know(k, x->name.s);
+    for (int i = 0; i < x->args.n; i++) know_sizes(k, x->args.v[i]);
+}
+
+static void know_names(Known *k) {
+    const Ast *ast = k->u->ast;
+    for (int i = 0; i < ast->files.n; i++)
+        for (int j = 0; j < ast->files.v[i]->decls.n; j++) {
+            const Decl *d = ast->files.v[i]->decls.v[j];
+            if (d->kind == DECL_CONST) know(k, d->name.s);
+            if (d->kind != DECL_FN || ast->files.v[i] != ast->main) continue;
+            const AstParams *lists[] = {&d->in, &d->out};
+            for (int l = 0; l < 2; l++)
+                for (int p = 0; p < lists[l]->n; p++)
+                    for (int x = 0; x < lists[l]->v[p].dims.n; x++)
+                        know_sizes(k, lists[l]->v[p].dims.v[x]);
+        }
+}
+
 void unit_unused_binds(Unit *u) {
     for (int i = 0; i < u->binds.n; i++) {
-        BindArg *b = &u->binds.v[i];
-        if (!b->used)
-            diag_error(u->diags, (Span){0}, "bind", "--bind %s: there is no const or size '%s'",
-                       b->name, b->name);
+        const BindArg *b = &u->binds.v[i];
+        if (b->used) continue;
+        Known k = {u, {.arena = u->arena}, 0, "", {b->name, NULL, 0}};
+        know_names(&k);
+        diag_error(u->diags, (Span){0}, "bind", "--bind %s: there is no const or size '%s'%s%s%s",
+                   b->text, b->name, suggest_text(u->arena, &k.near),
+                   k.n ? "; what can be bound: " : "; nothing here can be bound", k.list);
     }
 }
 

@@ -9,7 +9,7 @@ enum { MEMO_TOTAL = 1 << 24, THREADS_MAX = 64 };
 
 Eval *eval_new(const Graph *g, const int64_t *sizes, const EvalTensor *tensors) {
     Eval *e = calloc(1, sizeof *e);
-    if (!e) FK_BUG("out of memory");
+    if (!e) fk_no_memory();
     e->g = g;
     EvalTensor *own_tensors = ARENA_ARRAY(&e->arena, EvalTensor, g->params.n);
     for (int i = 0; tensors && i < g->params.n; i++) own_tensors[i] = tensors[i];
@@ -55,7 +55,7 @@ static EThread *take_thread(Eval *e) {
     if (t) e->idle = t->next;
     pthread_mutex_unlock(&e->lock);
     if (!t) t = calloc(1, sizeof *t);
-    if (!t) FK_BUG("out of memory");
+    if (!t) fk_no_memory();
     return t;
 }
 

@@ -51,7 +51,7 @@ static void *grow(void *p, size_t *cap, size_t need, size_t elem) {
     if (need <= *cap) return p;
     *cap = need * 2;
     p = realloc(p, *cap * elem);
-    if (!p) FK_BUG("out of memory");
+    if (!p) fk_no_memory();
     return p;
 }
 

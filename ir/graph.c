@@ -226,6 +226,7 @@ static void clone_signature(Graph *c, const Graph *g) {
 
 Graph *graph_clone(const Graph *g, Arena *a) {
     Graph *c = graph_new(a, g->name);
+    c->span = g->span;
     clone_signature(c, g);
     for (int i = 0; i < g->nodes.n; i++) clone_node(c, g, g->nodes.v[i]);
     for (int i = 0; i < g->checks.n; i++) {

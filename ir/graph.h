@@ -130,6 +130,7 @@ typedef struct Graph {
     Arena *arena;
     IxPool *ix;
     const char *name; /* of the fn */
+    Span span;        /* of that name */
     VEC(SizeSym) sizes;
     VEC(Param) params; /* inputs, then outputs, in signature order */
     VEC(Node *) nodes; /* nodes.v[i]->id == i */

@@ -9,38 +9,22 @@
  * g->edges.
  *
  * Two stored nodes share a step when their domains are the same and one is read by the other only
- * at its own point, or both read the same operand at the same place.
+ * at its own point, or both read the same operand at the same place. What a step costs is
+ * group_walk.c's.
  */
-#include "passes/cost_int.h"
 #include "passes/group_int.h"
+#include "passes/passes.h"
 
 #include <math.h>
-#include <string.h>
 
-enum { MAX_INSTANCES = 4000, MAX_SWEEPS = 3, UNPLACED = -2 };
+enum { MAX_SWEEPS = 3 };
 
-/* ---- sizes and work ---- */
+/* ---- sizes and maps ---- */
 
 double group_number(const Group *gr, const Ix *x) {
     bool ok = true;
     int64_t v = ix_eval(x, &(IxEnv){.size = gr->sizes}, &ok);
     return ok && v > 0 ? (double)v : 0;
-}
-
-/* f32 operations for one element (of a reduction: for one that it takes in). */
-static double flops_of(const Node *n) {
-    if (n->kind == N_OP) return cost_op(n->op);
-    if (n->kind != N_REDUCE) return 0;
-    return n->red == RED_contract ? 2 * (n->nin - n->where - 1) : 1;
-}
-
-static double dtype_bytes(DType t) {
-    return dtype_bits(t) / 8.0;
-}
-
-/* Under --invariant an extent that is not summed over may not sway what is computed where. */
-static double value_extent(const Group *gr, const Node *n, int axis) {
-    return gr->invariant ? GROUP_SIZE_HINT : group_number(gr, n->axes[axis].extent);
 }
 
 bool group_same_domain(const Node *a, const Node *b) {
@@ -58,197 +42,67 @@ bool group_identity(const Ix *const *map, int n) {
     return true;
 }
 
-/* ---- walking a step ---- */
-
-typedef struct Read {
-    int node;
-    const Ix **map;
-} Read;
-
-typedef struct Walk {
-    Group *gr;
-    Arena arena; /* of this walk */
-    Map seen;
-    int step;          /* of the root; nodes of it are computed at their own point */
-    VEC(double) iters; /* per axis: how often a value that needs it is computed */
-    double grid, flops;
-    double *touched; /* per node: elements loaded */
-    VEC(Read) reads;
-    int instances;
-} Walk;
-
-static void walk_value(Walk *w, int id, const Ix *const *map);
-
-static double iters_of(const Walk *w, const Ix *const *map, int n) {
-    double it = w->grid;
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < w->iters.n; k++)
-            if (w->iters.v[k] > it && ix_uses_axis(map[i], k)) it = w->iters.v[k];
-    return it;
-}
-
-static void walk_gathers(Walk *w, const Ix *x) {
-    if (!x->has_value) return;
-    for (int i = 0; i < x->n; i++) walk_gathers(w, x->arg[i]);
-    if (x->kind == IX_VALUE) walk_value(w, (int)x->num, x->arg);
-}
-
-static void walk_read(Walk *w, const Node *n, const Ix *const *map) {
-    double all = 1;
-    for (int i = 0; i < n->rank; i++) all *= value_extent(w->gr, n, i);
-    w->touched[n->id] = fmin(all, w->touched[n->id] + iters_of(w, map, n->rank));
-    Read r = {n->id, ARENA_ARRAY(&w->arena, const Ix *, n->rank)};
-    if (n->rank) memcpy(r.map, map, sizeof *map * (size_t)n->rank);
-    vec_push(&w->arena, &w->reads, r);
-}
-
-static bool first_time(Walk *w, int id, const Ix *const *map, int n) {
-    int64_t *key = ARENA_ARRAY(&w->arena, int64_t, n + 1);
-    key[0] = id;
-    for (int i = 0; i < n; i++) key[i + 1] = map[i]->id;
-    intptr_t *slot = map_put(&w->seen, key, sizeof *key * (size_t)(n + 1));
-    if (*slot) return false;
-    *slot = 1;
-    w->instances++;
-    return true;
-}
-
-static bool loaded(const Walk *w, const Node *n, const Ix *const *map) {
-    if (n->kind == N_INPUT) return true;
-    if (!w->gr->store[n->id]) return false;
-    return w->gr->step[n->id] != w->step || !group_identity(map, n->rank);
-}
-
-static void walk_value(Walk *w, int id, const Ix *const *map) {
-    Graph *g = w->gr->g;
-    const Node *n = g->nodes.v[id];
-    if (w->instances > MAX_INSTANCES || !first_time(w, id, map, n->rank)) return;
-    for (int i = 0; i < n->rank; i++) walk_gathers(w, map[i]);
-    if (loaded(w, n, map)) {
-        walk_read(w, n, map);
-        return;
-    }
-    const Ix **axes = ARENA_ARRAY(&w->arena, const Ix *, n->naxes);
-    double it = iters_of(w, map, n->rank);
-    for (int i = 0; i < n->rank; i++) axes[i] = map[i];
-    for (int i = n->rank; i < n->naxes; i++) {
-        axes[i] = ix_axis(g->ix, w->iters.n);
-        it *= group_number(w->gr, n->axes[i].extent);
-        vec_push(&w->arena, &w->iters, it);
-    }
-    w->flops += it * flops_of(n);
-    for (int k = 0; k < n->nin; k++) {
-        const Operand *o = &n->in[k];
-        int rank = g->nodes.v[o->node]->rank;
-        const Ix **sub = ARENA_ARRAY(&w->arena, const Ix *, rank);
-        for (int i = 0; i < rank; i++) sub[i] = ix_at(g->ix, o->map[i], axes, n->naxes);
-        walk_value(w, o->node, sub);
-    }
-}
-
-static void walk_start(Walk *w, Group *gr, const Node *root, int step) {
-    *w = (Walk){.gr = gr, .step = step, .grid = 1};
-    w->seen.arena = &w->arena;
-    w->touched = ARENA_ARRAY(&w->arena, double, gr->g->nodes.n);
-    for (int i = 0; i < root->rank; i++) w->grid *= value_extent(gr, root, i);
-    for (int i = 0; i < root->rank; i++) vec_push(&w->arena, &w->iters, w->grid);
-}
-
-static void walk_root(Walk *w, const Node *root) {
-    const Ix **map = ARENA_ARRAY(&w->arena, const Ix *, root->rank);
-    for (int i = 0; i < root->rank; i++) map[i] = ix_axis(w->gr->g->ix, i);
-    walk_value(w, root->id, map);
-}
-
 /* ---- steps of a set of stored nodes ---- */
 
-static bool same_read(const Read *a, const Read *b, const Graph *g) {
-    if (a->node != b->node) return false;
-    int rank = g->nodes.v[a->node]->rank;
-    return !rank || !memcmp(a->map, b->map, sizeof *a->map * (size_t)rank);
+/* May a node of another step's domain be computed in step s too? */
+static bool takes(const Group *gr, int s, const Node *n) {
+    const Node *first = gr->g->nodes.v[gr->steps[s].node.v[0]];
+    return group_same_domain(n, first) && dtype_bits(first->type) != 4;
 }
 
-/* The step that node n joins, or the number of a new one. */
-static int place(Group *gr, const Node *n) {
-    Graph *g = gr->g;
-    Walk w;
-    walk_start(&w, gr, n, UNPLACED);
-    walk_root(&w, n);
+/* The step that n joins: the last one that its reads allow, of those that hold what it reads at its
+ * own point or load what it loads. -1: none. */
+static int joins(const Group *gr, const Node *n, const GroupMemo *m) {
     int earliest = 0, join = -1;
-    for (int i = 0; i < w.reads.n; i++) {
-        const Read *r = &w.reads.v[i];
-        if (g->nodes.v[r->node]->kind == N_INPUT) continue;
+    for (int i = 0; i < m->reads.n; i++) {
+        const GroupRead *r = &m->reads.v[i];
+        if (gr->g->nodes.v[r->node]->kind == N_INPUT) continue;
         int s = gr->step[r->node];
-        bool here = group_same_domain(n, g->nodes.v[r->node]) && group_identity(r->map, n->rank);
-        if (here && s > join) join = s;
-        if (!here && s + 1 > earliest) earliest = s + 1;
-        if (here && s > earliest) earliest = s;
+        if (r->here && s > join) join = s;
+        if (!r->here && s + 1 > earliest) earliest = s + 1;
+        if (r->here && s > earliest) earliest = s;
     }
-    int found = -1;
     bool alone = !gr->fuse || dtype_bits(n->type) == 4; /* two 4-bit neighbours, one thread */
-    for (int s = gr->nsteps - 1; s >= earliest && found < 0 && !alone; s--) {
-        const GroupStep *st = &gr->steps[s];
-        const Node *first = g->nodes.v[st->node[0]];
-        if (!group_same_domain(n, first) || dtype_bits(first->type) == 4) continue;
-        bool related = s == join;
-        for (int i = 0; i < w.reads.n && !related; i++)
-            for (int k = 0; k < st->nreads && !related; k++)
-                related = same_read(&w.reads.v[i], &((Read *)st->reads)[k], g);
-        if (related) found = s;
+    if (alone) return -1;
+    int found = join >= earliest && takes(gr, join, n) ? join : -1;
+    for (int i = 0; i < m->reads.n; i++) {
+        int key = m->reads.v[i].key;
+        if (gr->last_round.v[key] == gr->round && gr->last.v[key] > found) found = gr->last.v[key];
     }
-    if (found < 0) {
-        found = gr->nsteps++;
-        gr->steps[found] = (GroupStep){.node = ARENA_ARRAY(&gr->scratch, int, g->nodes.n)};
+    return found >= earliest ? found : -1;
+}
+
+static int place(Group *gr, const Node *n) {
+    const GroupMemo *m = group_reads(gr, n);
+    int s = joins(gr, n, m);
+    if (s < 0) {
+        s = gr->nsteps++;
+        gr->steps[s].node.n = 0;
     }
-    GroupStep *st = &gr->steps[found];
-    st->node[st->n++] = n->id;
-    Read *all = ARENA_ARRAY(&gr->scratch, Read, st->nreads + w.reads.n);
-    if (st->nreads) memcpy(all, st->reads, sizeof *all * (size_t)st->nreads);
-    for (int i = 0; i < w.reads.n; i++) {
-        Read *r = &all[st->nreads + i];
-        int rank = g->nodes.v[w.reads.v[i].node]->rank;
-        *r = (Read){w.reads.v[i].node, ARENA_ARRAY(&gr->scratch, const Ix *, rank)};
-        if (rank) memcpy(r->map, w.reads.v[i].map, sizeof *r->map * (size_t)rank);
+    vec_push(&gr->arena, &gr->steps[s].node, n->id);
+    bool open = takes(gr, s, n);
+    for (int i = 0; i < m->reads.n && open; i++) {
+        int key = m->reads.v[i].key;
+        bool known = gr->last_round.v[key] == gr->round;
+        if (!known || gr->last.v[key] < s) gr->last.v[key] = s;
+        gr->last_round.v[key] = gr->round;
     }
-    st->reads = all;
-    st->nreads += w.reads.n;
-    arena_free(&w.arena);
-    return found;
+    return s;
 }
 
 static void partition(Group *gr) {
-    arena_free(&gr->scratch);
-    gr->steps = ARENA_ARRAY(&gr->scratch, GroupStep, gr->g->nodes.n + 1);
     gr->nsteps = 0;
+    gr->round++;
     for (int i = 0; i < gr->g->nodes.n; i++) {
-        gr->step[i] = gr->store[i] ? UNPLACED : -1;
+        gr->step[i] = gr->store[i] ? GROUP_UNPLACED : -1;
         if (gr->store[i]) gr->step[i] = place(gr, gr->g->nodes.v[i]);
     }
-}
-
-/* Microseconds of one step: a launch, then the slower of memory and arithmetic. */
-static double step_price(Group *gr, int s) {
-    Graph *g = gr->g;
-    const GroupStep *st = &gr->steps[s];
-    Walk w;
-    walk_start(&w, gr, g->nodes.v[st->node[0]], s);
-    for (int i = 0; i < st->n; i++) walk_root(&w, g->nodes.v[st->node[i]]);
-    double bytes = 0;
-    for (int i = 0; i < g->nodes.n; i++) bytes += w.touched[i] * dtype_bytes(g->nodes.v[i]->type);
-    for (int i = 0; i < st->n; i++) bytes += w.grid * dtype_bytes(g->nodes.v[st->node[i]]->type);
-    double flops = w.flops;
-    bool huge = w.instances > MAX_INSTANCES;
-    arena_free(&w.arena);
-    if (huge) return INFINITY;
-    /* traffic counts a little even where arithmetic hides it: it breaks the ties */
-    return COST_LAUNCH_US + cost_time(gr->target, flops, bytes) +
-           0.1 * cost_time(gr->target, 0, bytes);
 }
 
 static double price(Group *gr) {
     partition(gr);
     double sum = 0;
-    for (int s = 0; s < gr->nsteps; s++) sum += step_price(gr, s);
+    for (int s = 0; s < gr->nsteps; s++) sum += group_step_price(gr, s);
     return sum;
 }
 
@@ -408,6 +262,8 @@ bool pass_group(PassCtx *cx, Graph *g) {
     int64_t *sizes = ARENA_ARRAY(&gr.arena, int64_t, g->sizes.n + 1);
     for (int i = 0; i < g->sizes.n; i++) sizes[i] = cx->hint ? cx->hint[i] : GROUP_SIZE_HINT;
     gr.sizes = sizes;
+    gr.steps = ARENA_ARRAY(&gr.arena, GroupStep, g->nodes.n + 1);
+    group_walk_init(&gr);
     find_must(&gr);
     find_candidates(&gr);
     double *other = ARENA_ARRAY(&gr.arena, double, g->nodes.n);
@@ -421,7 +277,7 @@ bool pass_group(PassCtx *cx, Graph *g) {
         n->step = gr.step[i];
     }
     record_edges(&gr, other, now);
-    arena_free(&gr.scratch);
+    group_walk_free(&gr);
     arena_free(&gr.arena);
     return changed;
 }

@@ -98,14 +98,23 @@ static fk_status check(const FkBound *b, const FkmCheck *c) {
     return fk_fail(FK_ERROR_CHECK, "fn '%s': %s", b->fn->fn->name, text);
 }
 
-static void set_env(FkBound *b) {
+static void set_env(FkBound *b, uint64_t *room) {
     const FkmFn *f = b->fn->fn;
+    b->size = (int64_t *)room;
+    b->extent = b->size + f->n_sizes;
+    b->stride = b->extent + f->n_dims;
+    b->align = b->stride + f->n_dims;
+    b->address = (uint64_t *)(b->align + f->n_tensors);
+    b->low = b->address + f->n_tensors;
+    b->high = b->low + f->n_tensors;
+    b->temp = b->high + f->n_tensors;
     b->env = (FkmEnv){f->tensors, b->size,  b->extent,
                       b->stride,  b->align, b->fn->module->device->facts.info.sm_count};
     for (uint32_t i = 0; i < f->n_sizes; i++) b->size[i] = f->sizes[i].bound;
 }
 
-fk_status fk_bind(const fk_fn *fn, DLTensor *const *args, int n, bool need_data, FkBound *b) {
+fk_status fk_bind(const fk_fn *fn, DLTensor *const *args, int n, bool need_data, uint64_t *room,
+                  FkBound *b) {
     fk_status s = FK_OK;
     const FkmFn *f = fn->fn;
     if (n < 0 || (uint32_t)n != f->n_tensors)
@@ -116,7 +125,7 @@ fk_status fk_bind(const fk_fn *fn, DLTensor *const *args, int n, bool need_data,
     b->fn = fn;
     b->args = args;
     b->addresses = true;
-    set_env(b);
+    set_env(b, room);
     for (uint32_t i = 0; i < f->n_tensors && !s; i++) s = fk_bind_tensor(b, i, need_data);
     for (uint32_t i = 0; i < f->n_solves && !s; i++) s = solve(b, &f->solves[i]);
     for (uint32_t i = 0; i < f->n_tensors && !s; i++)

@@ -69,10 +69,8 @@ static FkError opened_error;
 static void open_driver(void) {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!lib) {
-        opened = FK_FAIL(
-            &opened_error, FK_ERROR_DRIVER_MISSING,
-            "the CUDA driver is not on this machine (%s); install it, or use the device \"emu\"",
-            dlerror());
+        opened = FK_FAIL(&opened_error, FK_ERROR_DRIVER_MISSING,
+                         "the CUDA driver is not on this machine (%s); install it", dlerror());
         return;
     }
     enum { OPT, MUST };

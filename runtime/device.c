@@ -81,6 +81,9 @@ fk_status fk_device_open(const char *name, fk_device **device) {
                        "\"cuda:N\" and \"emu\"",
                        name);
     fk_status s = entry(index, &ops, &self, fk_error());
+    if (s == FK_ERROR_DRIVER_MISSING && entry == fk_cuda_open && open_emulator())
+        strncat(fk_error()->text, ", or use the device \"emu\"",
+                sizeof fk_error()->text - strlen(fk_error()->text) - 1);
     return s ? s : fk_device_from_table(ops, self, device);
 }
 

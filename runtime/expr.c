@@ -25,6 +25,15 @@ static const char *check_operand(const FkmInsn *in, const FkmScope *s) {
     return NULL;
 }
 
+int fkm_expr_depth(const FkmExpr *e) {
+    int depth = 0, most = 0;
+    for (uint32_t i = 0; i < e->n; i++) {
+        depth += info[e->code[i].op].pushes - info[e->code[i].op].pops;
+        if (depth > most) most = depth;
+    }
+    return most;
+}
+
 const char *fkm_expr_check(const FkmExpr *e, const FkmScope *scope) {
     int depth = 0;
     if (e->n > FKM_MAX_CODE) return "an expression that is too long";

@@ -28,22 +28,23 @@ enum {
     FKM_VERSION = 2, // raised by any change of the bytes
     FKM_ALIGN = 256, // of temporaries, and the largest answer of ALIGN
 
-    FKM_MAX_TENSORS = 128, // of a fn; these bound what a launch keeps on its stack
-    FKM_MAX_DIMS = 512,    // of all tensors of a fn together
+    // Of a fn. A launch keeps on its stack what the fn at hand has: at the most 300 KiB.
+    FKM_MAX_TENSORS = 1024,
+    FKM_MAX_DIMS = 8192, // of all tensors together
     FKM_MAX_RANK = 32,
-    FKM_MAX_SIZES = 128,
-    FKM_MAX_TEMPS = 512,
-    FKM_MAX_STEPS = 1024,
+    FKM_MAX_SIZES = 1024,
+    FKM_MAX_TEMPS = 8192,
+    FKM_MAX_STEPS = 8192,
     FKM_MAX_VARIANTS = 64, // of a step
     FKM_MAX_LAUNCHES = 3,  // of a variant
-    FKM_MAX_PARAMS = 512,  // of a launch, 8 bytes each: 4 KiB, as every driver takes
+    FKM_MAX_PARAMS = 4095, // of a launch: the 32764 bytes of the machine
     FKM_MAX_MAPS = 12,     // of a launch; each takes the room of MAP_BYTES, aligned to MAP_ALIGN
     FKM_MAP_BYTES = 128,
     FKM_MAP_ALIGN = 64,
     FKM_MAP_RANK = 5,
     FKM_MAP_BOX = 256,      // most elements of a box along a dimension
     FKM_MAX_CODE = 1 << 16, // instructions of an expression
-    FKM_MAX_STACK = 32,
+    FKM_MAX_STACK = 128,
 };
 
 typedef enum {
@@ -185,6 +186,7 @@ typedef struct {
     uint32_t n_temps;
     FkmStep *steps;
     uint32_t n_steps;
+    uint32_t n_dims; // derived, not stored: of all tensors together
 } FkmFn;
 
 // A fn that was left out, and why: "grad is not built yet".
@@ -276,5 +278,7 @@ typedef struct {
 } FkmScope;
 // Proves that evaluation stays in bounds; otherwise NULL is not returned, but what is wrong.
 const char *fkm_expr_check(const FkmExpr *e, const FkmScope *scope);
+// The values that evaluation keeps on its stack at the most; FKM_MAX_STACK bounds it.
+int fkm_expr_depth(const FkmExpr *e);
 
 #endif

@@ -93,6 +93,7 @@ static bool check_tensors(const Check *c, FkmFn *f) {
             if (!expr(c, "a dimension", &t->dims[d].size, true, sizes_only)) return false;
         }
     }
+    f->n_dims = first;
     return limit(c, "dimensions", first, FKM_MAX_DIMS);
 }
 

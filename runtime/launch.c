@@ -6,7 +6,6 @@
 
 typedef struct {
     uint8_t variant[FKM_MAX_STEPS]; // the one chosen
-    uint64_t temp[FKM_MAX_TEMPS];   // offsets in the workspace
     uint64_t head, scratch, bytes;  // bytes of the head; offset of scratch; bytes of everything
     uint64_t most_scratch;
 } Plan;
@@ -105,7 +104,7 @@ static fk_status lay_out(const FkBound *b, Plan *p) {
     bool ok = part(b, &f->head, p, &at);
     p->head = p->bytes;
     for (uint32_t i = 0; i < f->n_temps && ok; i++)
-        ok = part(b, &f->temps[i].bytes, p, &p->temp[i]);
+        ok = part(b, &f->temps[i].bytes, p, &b->temp[i]);
     p->scratch = p->bytes;
     for (uint32_t i = 0; i < f->n_steps && ok; i++) {
         p->bytes = p->scratch;
@@ -209,8 +208,8 @@ static uint64_t scalar_value(const FkBound *b, uint32_t tensor) {
 // The parameters of a launch: param[i] points into value or map.
 typedef struct {
     _Alignas(FKM_MAP_ALIGN) unsigned char map[FKM_MAX_MAPS][FKM_MAP_BYTES];
-    uint64_t value[FKM_MAX_PARAMS];
-    void *param[FKM_MAX_PARAMS];
+    uint64_t *value; // room for two a parameter
+    void **param;
     int n, n_maps, n_values;
 } Params;
 
@@ -222,7 +221,7 @@ static void push_value(Params *to, uint64_t v) {
 static fk_status push_map(const Run *r, const FkmLaunch *l, const FkmParam *p, Params *to) {
     const FkmFn *f = r->b->fn->fn;
     FkTmap map;
-    uint64_t base = p->map.temp ? r->workspace + r->plan->temp[p->index] : r->b->address[p->index];
+    uint64_t base = p->map.temp ? r->workspace + r->b->temp[p->index] : r->b->address[p->index];
     if (!fk_tmap_describe(r->b, p, base, &map)) return failed(r, l, "a tensor map");
     void *out = to->map[to->n_maps++];
     to->param[to->n++] = out;
@@ -249,7 +248,7 @@ static fk_status eval_params(const Run *r, const FkmLaunch *l, Params *to) {
         switch ((FkmParamKind)p->kind) {
         case FKM_PARAM_TENSOR:
         case FKM_PARAM_SCALAR: base = r->b->address[p->index]; break;
-        case FKM_PARAM_TEMP: base = r->workspace + r->plan->temp[p->index]; break;
+        case FKM_PARAM_TEMP: base = r->workspace + r->b->temp[p->index]; break;
         case FKM_PARAM_SCRATCH: base = r->workspace + r->plan->scratch; break;
         case FKM_PARAM_HEAD: base = r->workspace; break;
         case FKM_PARAM_TMAP:
@@ -275,7 +274,12 @@ static fk_status function_of(const Run *r, const FkmLaunch *l, const FkFunction 
 }
 
 static fk_status launch_one(const Run *r, const FkmLaunch *l) {
+    uint64_t value[2 * l->n_params + 1];
+    void *param[2 * l->n_params + 1];
     Params params;
+    params.value = value;
+    params.param = param;
+    params.n = params.n_maps = params.n_values = 0;
     const fk_device *d = r->b->fn->module->device;
     const FkFunction *f;
     FkGrid g;
@@ -310,7 +314,8 @@ fk_status fk_fn_workspace_size(fk_fn *fn, DLTensor *const *args, int n, size_t *
     Plan p;
     if (!fn || !bytes)
         return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_workspace_size: fn or bytes is null");
-    fk_status s = fk_bind(fn, args, n, false, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, false, room, &b);
     if (!s) s = make_plan(&b, &p);
     if (!s) *bytes = (size_t)p.bytes;
     return s;
@@ -321,7 +326,8 @@ fk_status fk_workspace_init(fk_fn *fn, DLTensor *const *args, int n, void *works
     FkBound b;
     Plan p;
     if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_workspace_init: fn is null");
-    fk_status s = fk_bind(fn, args, n, false, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, false, room, &b);
     if (!s) s = make_plan(&b, &p);
     if (!s) s = check_workspace(&b, &p, workspace, bytes);
     if (s || !p.head) return s;
@@ -343,7 +349,8 @@ fk_status fk_fn_prepare(fk_fn *fn, DLTensor *const *args, int n) {
     FkBound b;
     Plan p;
     if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_prepare: fn is null");
-    fk_status s = fk_bind(fn, args, n, false, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, false, room, &b);
     if (!s) s = make_plan(&b, &p);
     for (uint32_t i = 0; i < fn->fn->n_steps && !s; i++) {
         const FkmStep *step = &fn->fn->steps[i];
@@ -362,7 +369,8 @@ fk_status fk_fn_variant(fk_fn *fn, DLTensor *const *args, int n, int step, const
     if (step < 0 || (uint32_t)step >= fn->fn->n_steps)
         return fk_fail(FK_ERROR_ARGUMENT, "fk_fn_variant: fn '%s' has no step %d", fn->fn->name,
                        step);
-    fk_status s = fk_bind(fn, args, n, false, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, false, room, &b);
     if (!s) s = make_plan(&b, &p);
     if (s) return s;
     const char *text = fn->fn->steps[step].variants[p.variant[step]].name;
@@ -375,7 +383,8 @@ fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, si
     FkBound b;
     Plan p;
     if (!fn) return fk_fail(FK_ERROR_ARGUMENT, "fk_launch: fn is null");
-    fk_status s = fk_bind(fn, args, n, true, &b);
+    FK_ROOM(room, fn->fn);
+    fk_status s = fk_bind(fn, args, n, true, room, &b);
     if (!s) s = make_plan(&b, &p);
     if (!s) s = check_workspace(&b, &p, workspace, bytes);
     if (!s) s = fk_check_overlap(&b, workspace, p.bytes);

@@ -56,24 +56,30 @@ fk_status fk_kernel_function(fk_module *m, uint32_t kernel, bool may_load, const
 
 // ---- arguments (tensor.c, bind.c) ----
 
-// All that a launch knows after its arguments are proved right. Lives on the stack.
+// All that a launch knows after its arguments are proved right. Lives on the stack, its arrays in
+// an FK_ROOM beside it, as large as the fn at hand needs.
 typedef struct FkBound {
     const fk_fn *fn;
     DLTensor *const *args;
     FkmEnv env;
-    bool addresses; // every tensor with elements has data
-    int64_t size[FKM_MAX_SIZES];
-    int64_t extent[FKM_MAX_DIMS], stride[FKM_MAX_DIMS]; // canonical
-    int64_t align[FKM_MAX_TENSORS];
-    uint64_t address[FKM_MAX_TENSORS]; // of element [0, 0, ..]; 0: on the CPU, or empty
-    uint64_t low[FKM_MAX_TENSORS], high[FKM_MAX_TENSORS]; // the bytes [low, high) it spans
+    bool addresses;           // every tensor with elements has data
+    int64_t *size;            // by size
+    int64_t *extent, *stride; // by first_dim + dim; canonical
+    int64_t *align;           // by tensor, as what follows
+    uint64_t *address;        // of element [0, 0, ..]; 0: on the CPU, or empty
+    uint64_t *low, *high;     // the bytes [low, high) it spans
+    uint64_t *temp;           // by temporary: its offset in the workspace, once that is laid out
 } FkBound;
 
 extern const DLDataType fk_dl_types[FKM_DTYPES];
 
+#define FK_ROOM(name, f)                                                                           \
+    uint64_t name[1 + (f)->n_sizes + 2 * (f)->n_dims + 4 * (f)->n_tensors + (f)->n_temps]
+
 // Proves arguments `args` against the signature, solves sizes, and runs the checks. With
-// need_data, tensors with elements must have data, and overlap is checked.
-fk_status fk_bind(const fk_fn *fn, DLTensor *const *args, int n, bool need_data, FkBound *b);
+// need_data, tensors with elements must have data, and overlap is checked. `room`: an FK_ROOM.
+fk_status fk_bind(const fk_fn *fn, DLTensor *const *args, int n, bool need_data, uint64_t *room,
+                  FkBound *b);
 // Proves tensor i alone and fills its part of b.
 fk_status fk_bind_tensor(FkBound *b, uint32_t i, bool need_data);
 // Proves that outputs share nothing with others, and nobody with the workspace.

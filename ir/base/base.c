@@ -29,8 +29,14 @@ void fk_bug(const char *file, int line, const char *fmt, ...) {
     abort();
 }
 
+void fk_no_memory(void) {
+    fflush(stdout);
+    fputs("error: out of memory\n", stderr);
+    _Exit(3);
+}
+
 static void *must(void *p) {
-    if (!p) FK_BUG("out of memory");
+    if (!p) fk_no_memory();
     return p;
 }
 

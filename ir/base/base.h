@@ -30,6 +30,11 @@ FK_NORETURN void fk_bug(const char *file, int line, const char *fmt, ...) FK_PRI
         if (!(cond)) fk_bug(__FILE__, __LINE__, "assertion failed: %s", #cond);                    \
     } while (0)
 
+/* ---- no memory: the outside world's failure. Ends the process with exit code 3. ----------------
+ */
+
+FK_NORETURN void fk_no_memory(void);
+
 /* ---- arena ----------------------------------------------------------------------------------- */
 
 typedef struct Arena {

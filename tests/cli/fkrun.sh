@@ -50,7 +50,21 @@ has "$out" "REFERENCE add M=2 N=3"
 run 2 "wrong rank" "$fkrun" --reference --fn=add --in s=y.npy add.fkm
 has "$err" "y.npy has 2 dimensions, s has 0"
 run 2 "no such tensor" "$fkrun" --reference --fn=add --in q=y.npy add.fkm
-has "$err" "'q=y.npy': no fn that runs has such a tensor"
+has "$err" "--in=q=y.npy: no fn that runs has such an input"
+run 2 "an output is no input" "$fkrun" --reference --fn=add --in y=y.npy add.fkm
+has "$err" "--in=y=y.npy: no fn that runs has such an input"
+run 2 "an input is no output" "$fkrun" --reference --fn=add -o x=z.npy add.fkm
+has "$err" "--out=x=z.npy: no fn that runs has such an output"
+run 3 "no such file" "$fkrun" --reference --fn=add -i x=/nope add.fkm
+has "$err" "cannot read /nope: No such file or directory"
+run 2 "more than any memory" "$fkrun" --reference --fn=add -s M=1000000000000 -s N=1000000 add.fkm
+has "$err" "x has too many elements"
+run 2 "a pad as large" "$fkrun" --reference --fn=add -s M=1 -s N=1 --pad=x=9223372036854775807 add.fkm
+has "$err" "x has too many elements"
+if [ -z "${SANITIZED:-}" ]; then # whose malloc does not fail
+    run 3 "no memory" "$fkrun" --reference --fn=add -s M=1000000000 -s N=1000000 add.fkm
+    has "$err" "no memory for x"
+fi
 run 2 "no such size" "$fkrun" --reference --size=Q=3 add.fkm
 has "$err" "--size=Q=3: no fn that runs has such a size"
 run 2 "no .npy" sh -c "echo hello there you >h.npy; '$fkrun' --reference --fn=add --in x=h.npy add.fkm"
@@ -71,6 +85,52 @@ run 0 "which variant ran" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --device=emu --fn=a
 has "$out" "DONE add M=2 N=3 variant=general"
 run 0 "a forced one" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --device=emu --variant=general -s M=2 -s N=3 add.fkm
 has "$out" "DONE count"
+
+# Sizes that do not suit are said so before anything is computed.
+cat >sizes.fk <<'END'
+fn p(x: f32[N], s: f32[N/128], z: f32[2*D], q: f32[D]) -> (y: f32[N]) { y[k] = x[k] * s[k/128] }
+fn r(x: f32[N], z: f32[M]) -> (y: f32) { y = sum[i] x[i] * z[i + 3] }
+END
+run 0 "compile" "$fkc" --ptxas=none sizes.fk
+run 2 "N is no multiple of 128" "$fkrun" --reference --fn=p -s N=100 -s D=3 sizes.fkm
+has "$err" "p: line 1: N must be a multiple of 128: needs 128, found 100, with N=100 D=3"
+run 2 "none can be drawn" "$fkrun" --reference --fn=p -s N=100 sizes.fkm
+has "$err" "p: line 1: N must be a multiple of 128: needs 128, found 100"
+has "$err" "no sizes found that suit it"
+run 2 "a read outside" "$fkrun" --reference --fn=r -s N=4 -s M=5 sizes.fkm
+has "$err" "r: line 2: "
+has "$err" "found 5, with N=4 M=5"
+run 0 "a read inside" "$fkrun" --reference --fn=r -s N=4 -s M=7 sizes.fkm
+run 0 "an empty domain reads nothing" "$fkrun" --reference --fn=r -s N=0 -s M=1 sizes.fkm
+
+# Sizes that follow from files whose dimensions are not bare.
+cat >solve.fk <<'END'
+fn make(u: f32[A, B]) -> (v: f32[A, B]) { v[a, b] = u[a, b] }
+fn half(x: f32[T, 2*D], w: f32[D]) -> (y: f32[T, 2*D]) { y[t, d] = x[t, d] + w[d/2] }
+fn pages(k: f32[B, T], tab: i32[B, T/16]) -> (y: f32[B, T]) { y[b, t] = k[b, t] * f32(tab[b, t/16]) }
+END
+run 0 "compile" "$fkc" --ptxas=none solve.fk
+run 0 "[3, 10]" "$fkrun" --reference --fn=make -s A=3 -s B=10 -o v=v.npy solve.fkm
+run 0 "[3, 7]" "$fkrun" --reference --fn=make -s A=3 -s B=7 -o v=odd.npy solve.fkm
+run 0 "2*D is 10" "$fkrun" --reference --fn=half -i x=v.npy solve.fkm
+has "$out" "REFERENCE half T=3 D=5"
+run 0 "T/16 is 10" "$fkrun" --reference --fn=pages -i tab=v.npy solve.fkm
+has "$out" "REFERENCE pages B=3 T=160"
+run 2 "2*D is 7" "$fkrun" --reference --fn=half -i x=odd.npy solve.fkm
+has "$err" "odd.npy: dimension 1 of x (2*D) is 7, which gives no whole D"
+run 2 "--size disagrees" "$fkrun" --reference --fn=half -i x=v.npy -s D=4 solve.fkm
+has "$err" "v.npy is [3, 10], but x is [3, 8] with T=3 D=4"
+
+# What is handed to fkc must leave a module where fkrun looks for it.
+for o in "--emit=ptx" "-o z.fkm" "--output=z.fkm" "--stop-after=fold" "--help"; do
+    # shellcheck disable=SC2086
+    run 2 "-- $o" "$fkrun" --reference add.fk -- --ptxas=none $o
+    has "$err" "fkrun needs a module of fkc"
+done
+echo '# nothing' >none.fk
+run 0 "no fn" "$fkrun" none.fk -- --ptxas=none
+has "$err" "warning: none.fk: no fn here: the module is empty"
+has "$err" "fkrun: note: no fn here: the module is empty"
 
 if [ -e /dev/nvidia0 ]; then
     run 0 "on the GPU" "$fkrun" --check --repeat=3 --check-seconds=5 add.fkm

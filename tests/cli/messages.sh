@@ -49,6 +49,7 @@ expect { kernels == 7 }
 END
 run 1 "a failed expect" "$fkc" --ptxas=none expect.fk
 has "$err" "expect.fk:2:10: error: f: expected kernels == 7, found 1"
+has "$err" "note: with --no-expect this is a warning"
 run 1 "the report is there all the same" "$fkc" --ptxas=none --emit=report expect.fk
 has "$out" "kernels == 7         failed: 1"
 run 0 "--no-expect" "$fkc" --ptxas=none --no-expect expect.fk

@@ -45,6 +45,34 @@ has "$err" "--run-pass needs a graph as text"
 run 2 "a number" "$fkc" --error-limit=many model.fk
 has "$err" "--error-limit=many: needs a number"
 
+for b in M M=x M=1.5.2 =1 M=-1 Q=1; do
+    run 2 "--bind=$b" "$fkc" --ptxas=none --bind=$b model.fk -o x.fkm
+    has "$err" "--bind"
+done
+run 2 "bound twice" "$fkc" --ptxas=none --bind=M=1 --bind=M=2 model.fk -o x.fkm
+has "$err" "--bind M=2: 'M' is bound already, by --bind M=1"
+run 1 "bytes beyond 64 bits" "$fkc" --ptxas=none --bind=M=9223372036854775807 model.fk -o x.fkm
+has "$err" "linear_gelu: the bytes of x do not fit 64 bits with these sizes"
+run 1 "their sum is" "$fkc" --ptxas=none --bind=M=2147483648 --bind=K=2147483647 \
+    --bind=N=2147483647 --emit=report model.fk
+has "$err" "linear_gelu: the bytes that it moves and keeps do not fit 64 bits with these sizes"
+holds "nothing was published" test ! -e x.fkm
+echo '# nothing' >none.fk
+run 0 "no fn" "$fkc" none.fk
+has "$err" "warning: none.fk: no fn here: the module is empty"
+holds "a module all the same" test -s none.fkm
+run 0 "help says where - goes" "$fkc" --help
+has "$out" "its module goes to standard output"
+
+# No memory is the outside world's.
+if [ -z "${SANITIZED:-}" ]; then
+    head -c 100000000 /dev/zero >large.fk
+    run 3 "out of memory" sh -c "ulimit -v 200000; '$fkc' large.fk"
+    has "$err" "error: out of memory"
+    hasnt "$err" "bug"
+    rm large.fk
+fi
+
 run 3 "missing file" "$fkc" missing.fk
 has "$err" "fkc: error: cannot read missing.fk: No such file or directory"
 mkdir folder

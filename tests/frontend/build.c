@@ -270,6 +270,24 @@ static void conditions_on_sizes(void **state) {
     str_free(&s);
 }
 
+/* Rule 7: '^' with a constant keeps an integer an integer, also where sizes are written. */
+static void powers_of_sizes(void **state) {
+    (void)state;
+    Run r = {build("const K = 2^2\nconst E = 2\n"
+                   "fn f(x: f32[N^E, N], k: f32[K^2], t: f32[2*T^1], o: f32[N^0]) -> (y: f32, z: "
+                   "f32, l: f32)\n{\n"
+                   "    y = sum[i] x[i, 0] + sum[j in 2^2] x[j, 1]\n"
+                   "    z = sum[j in (N + 1)^2] 1\n"
+                   "    l = sum[i] o[0] * t[i]\n}\n"),
+             .sizes = {2, 1}, .in = {{1, 10, 2, 20, 3, 30, 4, 40}, {0}, {3, 4}, {1}}};
+    NEAR(at(&r, "y", 0, 0), 10 + 100);
+    NEAR(at(&r, "l", 0, 0), 7);
+    NEAR(at(&r, "z", 0, 0), 9);
+    EvalTensor t;
+    sample_shape(r.g, 1, r.sizes, &t);
+    assert_int_equal(t.extent[0], 16);
+}
+
 static FrontendBinds binds_of(const char *const *v, int n) {
     return (FrontendBinds){v, n};
 }
@@ -286,7 +304,8 @@ static void bind(void **state) {
     assert_non_null(strstr(str_get(&s), "in x: f32[16, K]"));
     assert_non_null(strstr(str_get(&s), "const 3\n"));
     str_free(&s);
-    static const char *const bad[] = {"Z=1", "M", "=3", "M=", "M=x", "M=1e999", "M=2.5", "M=-1"};
+    static const char *const bad[] = {"Z=1",   "M",    "=3",     "M=",   "M=x",  "M=1e999",
+                                      "M=2.5", "M=-1", "M=0x10", "M= 3", "C=inf"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         diags = (Diags){.arena = &arena};
         build_bound(text, binds_of(&bad[i], 1));
@@ -296,7 +315,8 @@ static void bind(void **state) {
     const char *twice[] = {"M=1", "M=2"};
     diags = (Diags){.arena = &arena};
     build_bound(text, binds_of(twice, 2));
-    assert_string_equal(diags.list.v[0].text, "--bind M=2: 'M' is bound twice");
+    assert_string_equal(diags.list.v[0].text,
+                        "--bind M=2: 'M' is bound already, by --bind M=1; a name takes one value");
 }
 
 /* Rules 1 and 7: on an empty domain every check holds, also when sizes are bound. */
@@ -415,6 +435,7 @@ int main(void) {
         T(integers),
         T(roundings),
         T(conditions_on_sizes),
+        T(powers_of_sizes),
         T(bind),
         T(bound_empty_domains),
         T(several_errors),

@@ -1,0 +1,306 @@
+/* group_walk.c - what a step computes and loads: a walk from its stored values down to what is
+ * stored elsewhere.
+ *
+ * Group prices the fn once per candidate, so a walk has to be cheap and rare. Cheap: a point, that
+ * is a node at an index map over the axes of the walk, is made once in the pass and knows the
+ * points that it reads. Rare: a walk depends on where it starts and on which of the nodes it saw
+ * are stored, and while these are as they were its result is.
+ */
+#include "passes/cost_int.h"
+#include "passes/group_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_INSTANCES = 4000, POINT_BYTES = 16 << 20 };
+
+typedef struct Point {
+    const Node *node;
+    const Ix **map;
+    struct Point **in; /* per operand; NULL before the first walk through */
+    int base;          /* the number of axes when `in` was made (a reduction adds its own) */
+    int walk;          /* the last walk that saw it */
+} Point;
+
+typedef struct GroupPoints {
+    Arena arena;
+    Map map; /* node and ids of its map -> Point */
+    int walk;
+    int *seen;       /* per node: the last walk that saw it */
+    double *touched; /* per node: elements loaded in this walk */
+    VEC(double) iters;
+    IntList loads; /* nodes with touched > 0 */
+} Points;
+
+typedef struct Walk {
+    Group *gr;
+    Points *pt;
+    GroupMemo *memo;
+    int step; /* of the root; nodes of it are computed at their own point */
+    int domain;
+    double grid, flops;
+    int instances;
+} Walk;
+
+void group_walk_init(Group *gr) {
+    int n = gr->g->nodes.n;
+    gr->points = ARENA_NEW(&gr->arena, Points);
+    gr->points->seen = ARENA_ARRAY(&gr->arena, int, n);
+    gr->points->touched = ARENA_ARRAY(&gr->arena, double, n);
+    gr->reads = arena_alloc(&gr->arena, sizeof *gr->reads * (size_t)n);
+    gr->priced = arena_alloc(&gr->arena, sizeof *gr->priced * (size_t)n);
+    gr->read_keys.arena = &gr->arena;
+}
+
+void group_walk_free(Group *gr) {
+    arena_free(&gr->points->arena);
+}
+
+/* ---- work ---- */
+
+/* f32 operations for one element (of a reduction: for one that it takes in). */
+static double flops_of(const Node *n) {
+    if (n->kind == N_OP) return cost_op(n->op);
+    if (n->kind != N_REDUCE) return 0;
+    return n->red == RED_contract ? 2 * (n->nin - n->where - 1) : 1;
+}
+
+static double dtype_bytes(DType t) {
+    return dtype_bits(t) / 8.0;
+}
+
+/* Under --invariant an extent that is not summed over may not sway what is computed where. */
+static double value_extent(const Group *gr, const Node *n, int axis) {
+    return gr->invariant ? GROUP_SIZE_HINT : group_number(gr, n->axes[axis].extent);
+}
+
+/* ---- points ---- */
+
+static Point *point_at(Walk *w, int node, const Ix *const *map) {
+    Points *pt = w->pt;
+    const Node *n = w->gr->g->nodes.v[node];
+    int64_t small[17], *key = n->rank < 17 ? small : ARENA_ARRAY(&pt->arena, int64_t, n->rank + 1);
+    key[0] = node;
+    for (int i = 0; i < n->rank; i++) key[i + 1] = map[i]->id;
+    intptr_t *slot = map_put(&pt->map, key, sizeof *key * (size_t)(n->rank + 1));
+    if (*slot) return (Point *)*slot;
+    Point *p = ARENA_NEW(&pt->arena, Point);
+    *p = (Point){.node = n, .map = ARENA_ARRAY(&pt->arena, const Ix *, n->rank)};
+    if (n->rank) memcpy(p->map, map, sizeof *map * (size_t)n->rank);
+    *slot = (intptr_t)p;
+    return p;
+}
+
+/* The points that p reads, over `axes` of its node. */
+static void make_in(Walk *w, Point *p) {
+    Graph *g = w->gr->g;
+    const Node *n = p->node;
+    p->base = w->pt->iters.n;
+    const Ix **axes = ARENA_ARRAY(&w->pt->arena, const Ix *, n->naxes);
+    for (int i = 0; i < n->naxes; i++)
+        axes[i] = i < n->rank ? p->map[i] : ix_axis(g->ix, p->base + i - n->rank);
+    if (!p->in) p->in = ARENA_ARRAY(&w->pt->arena, Point *, n->nin);
+    for (int k = 0; k < n->nin; k++) {
+        const Operand *o = &n->in[k];
+        int rank = g->nodes.v[o->node]->rank;
+        const Ix **sub = ARENA_ARRAY(&w->pt->arena, const Ix *, rank);
+        for (int i = 0; i < rank; i++) sub[i] = ix_at(g->ix, o->map[i], axes, n->naxes);
+        p->in[k] = point_at(w, o->node, sub);
+    }
+}
+
+/* ---- the walk ---- */
+
+static void walk_point(Walk *w, Point *p);
+
+/* How often what uses the axes of x is computed, at least `it`. */
+static double iters_in(const Walk *w, const Ix *x, double it) {
+    if (x->kind == IX_AXIS) return fmax(it, w->pt->iters.v[x->num]);
+    for (int i = 0; i < x->n && x->has_axis; i++) it = iters_in(w, x->arg[i], it);
+    return it;
+}
+
+static double iters_of(const Walk *w, const Point *p) {
+    double it = w->grid;
+    for (int i = 0; i < p->node->rank; i++) it = iters_in(w, p->map[i], it);
+    return it;
+}
+
+static void walk_gathers(Walk *w, const Ix *x) {
+    if (!x->has_value) return;
+    for (int i = 0; i < x->n; i++) walk_gathers(w, x->arg[i]);
+    if (x->kind == IX_VALUE) walk_point(w, point_at(w, (int)x->num, x->arg));
+}
+
+static int read_key(Walk *w, const Point *p) {
+    Group *gr = w->gr;
+    int rank = p->node->rank;
+    int64_t small[18], *key = rank < 17 ? small : ARENA_ARRAY(&gr->arena, int64_t, rank + 2);
+    key[0] = w->domain;
+    key[1] = p->node->id;
+    for (int i = 0; i < rank; i++) key[i + 2] = p->map[i]->id;
+    intptr_t *slot = map_put(&gr->read_keys, key, sizeof *key * (size_t)(rank + 2));
+    if (!*slot) {
+        vec_push(&gr->arena, &gr->last, 0);
+        vec_push(&gr->arena, &gr->last_round, 0);
+        *slot = gr->last.n;
+    }
+    return (int)*slot - 1;
+}
+
+static void walk_read(Walk *w, const Point *p) {
+    const Node *n = p->node;
+    double all = 1, *touched = &w->pt->touched[n->id];
+    for (int i = 0; i < n->rank; i++) all *= value_extent(w->gr, n, i);
+    if (*touched == 0) vec_push(&w->gr->arena, &w->pt->loads, n->id);
+    *touched = fmin(all, *touched + iters_of(w, p));
+    if (w->step != GROUP_UNPLACED) return;
+    const Node *root = w->gr->g->nodes.v[w->memo->root.v[0]];
+    GroupRead r = {n->id, read_key(w, p),
+                   group_same_domain(root, n) && group_identity(p->map, n->rank)};
+    vec_push(&w->gr->arena, &w->memo->reads, r);
+}
+
+static bool loaded(const Walk *w, const Point *p) {
+    const Node *n = p->node;
+    if (n->kind == N_INPUT) return true;
+    if (!w->gr->store[n->id]) return false;
+    return w->gr->step[n->id] != w->step || !group_identity(p->map, n->rank);
+}
+
+/* False when this walk was here. */
+static bool arrive(Walk *w, Point *p) {
+    if (p->walk == w->pt->walk) return false;
+    p->walk = w->pt->walk;
+    w->instances++;
+    int id = p->node->id;
+    if (w->pt->seen[id] == w->pt->walk) return true;
+    w->pt->seen[id] = w->pt->walk;
+    vec_push(&w->gr->arena, &w->memo->seen, id);
+    vec_push(&w->gr->arena, &w->memo->stored, (char)w->gr->store[id]);
+    return true;
+}
+
+static void walk_point(Walk *w, Point *p) {
+    const Node *n = p->node;
+    if (w->instances > MAX_INSTANCES || !arrive(w, p)) return;
+    for (int i = 0; i < n->rank; i++) walk_gathers(w, p->map[i]);
+    if (loaded(w, p)) {
+        walk_read(w, p);
+        return;
+    }
+    if (!p->in || (n->naxes > n->rank && p->base != w->pt->iters.n)) make_in(w, p);
+    double it = iters_of(w, p);
+    for (int i = n->rank; i < n->naxes; i++) {
+        it *= group_number(w->gr, n->axes[i].extent);
+        vec_push(&w->gr->arena, &w->pt->iters, it);
+    }
+    w->flops += it * flops_of(n);
+    for (int k = 0; k < n->nin; k++) walk_point(w, p->in[k]);
+}
+
+static void walk_root(Walk *w, const Node *root) {
+    const Ix **map = ARENA_ARRAY(&w->pt->arena, const Ix *, root->rank);
+    for (int i = 0; i < root->rank; i++) map[i] = ix_axis(w->gr->g->ix, i);
+    walk_point(w, point_at(w, root->id, map));
+}
+
+/* Equal for nodes with equal extents. */
+static int domain_of(Walk *w, const Node *n) {
+    Group *gr = w->gr;
+    int64_t *key = ARENA_ARRAY(&w->pt->arena, int64_t, n->rank + 1);
+    key[0] = -1;
+    for (int i = 0; i < n->rank; i++) key[i + 1] = n->axes[i].extent->id;
+    intptr_t *slot = map_put(&gr->read_keys, key, sizeof *key * (size_t)(n->rank + 1));
+    if (!*slot) *slot = (intptr_t)gr->read_keys.n;
+    return (int)*slot;
+}
+
+static void walk_all(Walk *w, GroupMemo *m) {
+    Points *pt = w->pt;
+    Graph *g = w->gr->g;
+    const Node *first = g->nodes.v[m->root.v[0]];
+    if (pt->arena.total > POINT_BYTES) {
+        arena_free(&pt->arena);
+        pt->map = (Map){0};
+    }
+    pt->map.arena = &pt->arena;
+    pt->walk++;
+    pt->iters.n = pt->loads.n = 0;
+    m->seen.n = m->stored.n = m->reads.n = 0;
+    w->memo = m;
+    w->domain = domain_of(w, first);
+    w->grid = 1;
+    for (int i = 0; i < first->rank; i++) w->grid *= value_extent(w->gr, first, i);
+    for (int i = 0; i < first->rank; i++) vec_push(&w->gr->arena, &pt->iters, w->grid);
+    for (int i = 0; i < m->root.n; i++) walk_root(w, g->nodes.v[m->root.v[i]]);
+}
+
+/* ---- memos ---- */
+
+static bool holds(const Group *gr, const GroupMemo *m, const int *root, int n) {
+    if (!m->used || m->root.n != n || memcmp(m->root.v, root, sizeof *root * (size_t)n))
+        return false;
+    for (int i = 0; i < m->seen.n; i++)
+        if (m->stored.v[i] != (char)gr->store[m->seen.v[i]]) return false;
+    return true;
+}
+
+/* The memo of a walk from these roots; true when what it says holds, else it is one to fill. */
+static bool recall(Group *gr, GroupMemo (*all)[GROUP_MEMOS], const int *root, int n,
+                   GroupMemo **out) {
+    GroupMemo *m = all[root[0]], *old = m;
+    for (int i = 0; i < GROUP_MEMOS; i++) {
+        if (m[i].used < old->used) old = &m[i];
+        if (!holds(gr, &m[i], root, n)) continue;
+        *out = &m[i];
+        m[i].used = ++gr->clock;
+        return true;
+    }
+    old->used = ++gr->clock;
+    old->root.n = 0;
+    for (int i = 0; i < n; i++) vec_push(&gr->arena, &old->root, root[i]);
+    *out = old;
+    return false;
+}
+
+static void forget_loads(Points *pt) {
+    for (int i = 0; i < pt->loads.n; i++) pt->touched[pt->loads.v[i]] = 0;
+}
+
+const GroupMemo *group_reads(Group *gr, const Node *n) {
+    GroupMemo *m;
+    if (recall(gr, gr->reads, &n->id, 1, &m)) return m;
+    Walk w = {.gr = gr, .pt = gr->points, .step = GROUP_UNPLACED};
+    walk_all(&w, m);
+    forget_loads(w.pt);
+    return m;
+}
+
+static int by_number(const void *a, const void *b) {
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Microseconds of one step: a launch, then the slower of memory and arithmetic. */
+double group_step_price(Group *gr, int s) {
+    const GroupStep *st = &gr->steps[s];
+    Graph *g = gr->g;
+    GroupMemo *m;
+    if (recall(gr, gr->priced, st->node.v, st->node.n, &m)) return m->price;
+    Walk w = {.gr = gr, .pt = gr->points, .step = s};
+    walk_all(&w, m);
+    IntList *loads = &w.pt->loads;
+    if (loads->n) qsort(loads->v, (size_t)loads->n, sizeof *loads->v, by_number);
+    double bytes = 0;
+    for (int i = 0; i < loads->n; i++)
+        bytes += w.pt->touched[loads->v[i]] * dtype_bytes(g->nodes.v[loads->v[i]]->type);
+    for (int i = 0; i < st->node.n; i++)
+        bytes += w.grid * dtype_bytes(g->nodes.v[st->node.v[i]]->type);
+    forget_loads(w.pt);
+    /* traffic counts a little even where arithmetic hides it: it breaks the ties */
+    m->price = COST_LAUNCH_US + cost_time(gr->target, w.flops, bytes) +
+               0.1 * cost_time(gr->target, 0, bytes);
+    if (w.instances > MAX_INSTANCES) m->price = INFINITY;
+    return m->price;
+}
