@@ -371,6 +371,7 @@ static void verify_checks(Verify *v) {
         if (c->found) ix_ok(v, c->found, sizes_only);
         need(v, c->text && *c->text, "expected a text, found none");
     }
+    v->nfacts = ix_strongest(v->facts, v->nfacts);
     v->where = NULL;
 }
 

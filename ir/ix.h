@@ -104,6 +104,10 @@ int64_t ix_eval(const Ix *x, const IxEnv *env, bool *ok);
 bool ix_prove_nonneg(IxPool *p, const Ix *x, const Ix *const *extents, int nax,
                      const Ix *const *facts, int nfacts);
 
+/* Of facts that differ by a constant, keeps the two strongest: a proof uses two at most, and tries
+ * all pairs. In place; returns how many are left. */
+int ix_strongest(const Ix **facts, int n);
+
 /* Least and greatest value of x over axes in [0, extent - 1], as expressions of sizes; NULL where
  * none is known (non-affine, data dependent). Extents >= 1 is assumed. */
 void ix_range(IxPool *p, const Ix *x, const Ix *const *extents, int nax, const Ix **lo,

@@ -197,3 +197,50 @@ bool ix_prove_nonneg(IxPool *p, const Ix *x, const Ix *const *extents, int nax,
     p->overflow = overflow;
     return proved && sound;
 }
+
+/* ---- facts ---- */
+
+typedef struct Alike {
+    int64_t c[2];
+    const Ix *fact[2]; /* the strongest, the next */
+} Alike;
+
+/* Writes the ids of x's terms but for the constant to key; returns how many. */
+static int key_but_constant(const Ix *x, int64_t *key, int64_t *c) {
+    int n = 0;
+    *c = 0;
+    if (x->kind != IX_ADD && !ix_is_const(x, c)) key[n++] = x->id;
+    for (int i = 0; x->kind == IX_ADD && i < x->n; i++)
+        if (!ix_is_const(x->arg[i], c)) key[n++] = x->arg[i]->id;
+    return n;
+}
+
+static void add_alike(Alike *a, const Ix *fact, int64_t c) {
+    int at = !a->fact[0] || c < a->c[0] ? 0 : 1;
+    if (at == 1 && a->fact[1] && c >= a->c[1]) return;
+    if (at == 0) {
+        a->c[1] = a->c[0];
+        a->fact[1] = a->fact[0];
+    }
+    a->c[at] = c;
+    a->fact[at] = fact;
+}
+
+int ix_strongest(const Ix **facts, int n) {
+    Arena scratch = {0};
+    Map map = {.arena = &scratch};
+    Alike **all = ARENA_ARRAY(&scratch, Alike *, n);
+    int groups = 0, kept = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t *key = ARENA_ARRAY(&scratch, int64_t, facts[i]->n + 1), c;
+        int len = key_but_constant(facts[i], key, &c);
+        intptr_t *slot = map_put(&map, key, sizeof *key * (size_t)len);
+        if (!*slot) *slot = (intptr_t)(all[groups++] = ARENA_NEW(&scratch, Alike));
+        add_alike((Alike *)*slot, facts[i], c);
+    }
+    for (int i = 0; i < groups; i++)
+        for (int k = 0; k < 2; k++)
+            if (all[i]->fact[k]) facts[kept++] = all[i]->fact[k];
+    arena_free(&scratch);
+    return kept;
+}

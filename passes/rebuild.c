@@ -160,49 +160,10 @@ typedef struct FactList {
     int n;
 } FactList;
 
-/* Facts that differ by a constant: only the two strongest can help a proof, which uses two. */
-typedef struct Alike {
-    int64_t c[2];
-    const Ix *fact[2];
-} Alike;
-
-/* Writes the ids of x without its constant term to key; returns how many. */
-static int key_but_constant(const Ix *x, int64_t *key, int64_t *c) {
-    int n = 0;
-    *c = 0;
-    if (x->kind != IX_ADD && !ix_is_const(x, c)) key[n++] = x->id;
-    for (int i = 0; x->kind == IX_ADD && i < x->n; i++)
-        if (!ix_is_const(x->arg[i], c)) key[n++] = x->arg[i]->id;
-    return n;
-}
-
-typedef struct AlikeSet {
-    Map map; /* ids of terms -> Alike */
-    VEC(Alike *) list;
-} AlikeSet;
-
-static void add_fact(Facts *f, AlikeSet *set, const Ix *fact) {
-    int64_t *key = ARENA_ARRAY(&f->arena, int64_t, fact->n + 1), c;
-    int n = key_but_constant(fact, key, &c);
-    intptr_t *slot = map_put(&set->map, key, sizeof *key * (size_t)n);
-    if (!*slot) {
-        *slot = (intptr_t)ARENA_NEW(&f->arena, Alike);
-        vec_push(&f->arena, &set->list, (Alike *)*slot);
-    }
-    Alike *a = (Alike *)*slot;
-    int at = !a->fact[0] || c < a->c[0] ? 0 : 1;
-    if (at == 1 && a->fact[1] && c >= a->c[1]) return;
-    if (at == 0) {
-        a->c[1] = a->c[0];
-        a->fact[1] = a->fact[0];
-    }
-    a->c[at] = c;
-    a->fact[at] = fact;
-}
-
 static FactList *make_facts(Facts *f, Graph *g, const Ix *const *extents, int nax) {
     Map holds = {.arena = &f->arena}; /* `unless` -> 1: the domain has an element; -1 */
-    AlikeSet set = {.map = {.arena = &f->arena}};
+    FactList *all = ARENA_NEW(&f->arena, FactList);
+    all->v = ARENA_ARRAY(&f->arena, const Ix *, g->checks.n);
     for (int i = 0; i < g->checks.n; i++) {
         const Check *c = &g->checks.v[i];
         intptr_t *known = map_put(&holds, &c->unless, sizeof c->unless);
@@ -210,13 +171,9 @@ static FactList *make_facts(Facts *f, Graph *g, const Ix *const *extents, int na
             const Ix *some = c->unless ? ix_sub(g->ix, c->unless, ix_const(g->ix, 1)) : NULL;
             *known = !some || infer_nonneg(g, some, extents, nax, NULL, 0) ? 1 : -1;
         }
-        if (*known > 0) add_fact(f, &set, c->e);
+        if (*known > 0) all->v[all->n++] = c->e;
     }
-    FactList *all = ARENA_NEW(&f->arena, FactList);
-    all->v = ARENA_ARRAY(&f->arena, const Ix *, 2 * set.list.n);
-    for (int i = 0; i < set.list.n; i++)
-        for (int k = 0; k < 2; k++)
-            if (set.list.v[i]->fact[k]) all->v[all->n++] = set.list.v[i]->fact[k];
+    all->n = ix_strongest(all->v, all->n);
     return all;
 }
 

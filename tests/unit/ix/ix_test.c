@@ -136,6 +136,17 @@ static void test_proofs(void **state) {
     assert_false(ix_prove_nonneg(&pool, SUB(SZ(S), SZ(T)), NULL, 0, NULL, 0));
 }
 
+static void test_keeps_the_two_strongest_facts(void **state) {
+    (void)state;
+    const Ix *weak = SUB(SZ(S), C(2)), *strong = SUB(SZ(S), C(5)), *next = SUB(SZ(S), C(4));
+    const Ix *fact[] = {weak, SZ(T), strong, C(1), next};
+    assert_int_equal(ix_strongest(fact, 5), 4);
+    assert_ptr_equal(fact[0], strong);
+    assert_ptr_equal(fact[1], next);
+    assert_ptr_equal(fact[2], SZ(T));
+    assert_ptr_equal(fact[3], C(1));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_normal_form, setup, teardown),
@@ -145,6 +156,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_eval_matches_arithmetic, setup, teardown),
         cmocka_unit_test_setup_teardown(test_eval_reports, setup, teardown),
         cmocka_unit_test_setup_teardown(test_proofs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_keeps_the_two_strongest_facts, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
