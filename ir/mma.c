@@ -200,7 +200,72 @@ static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) 
     return true;
 }
 
-enum { ATOM = 1024, BARRIER_BYTES = 16 }; /* of a stage: full and empty */
+/* ---- stores through shared memory ---- */
+
+static bool stageable(const TProg *t, const Mma *m, const TInst *i, MmaStaged *s, Str *why) {
+    const TTensor *x = &t->tensors.v[i->tensor];
+    *s = (MmaStaged){.store = i, .row = -1, .size = dtype_bits(x->type) / 8};
+    int axis;
+    for (int d = 0; d < i->nix; d++) {
+        bool bare = ix_is_axis(i->ix[d], &axis);
+        bool mine = ix_uses_axis(i->ix[d], m->rows) || ix_uses_axis(i->ix[d], m->cols);
+        if (i->ix[d]->has_value || (mine && (!bare || x->dims[d] != t->axes.v[axis].extent)))
+            return no(why, "%s is not written over whole rows and columns", x->name);
+        if (bare && axis == m->rows) s->row = d;
+    }
+    if (x->rank > 5 || x->rank < 2 || !ix_is_axis(i->ix[x->rank - 1], &axis) || axis != m->cols)
+        return no(why, "columns are not the last of at most 5 dimensions of %s", x->name);
+    if (s->size > 4) return no(why, "%s has elements of %d bytes, above 4", x->name, s->size);
+    return true;
+}
+
+bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store) {
+    MmaStaged s;
+    Str why = {0};
+    bool can = stageable(t, m, store, &s, &why);
+    str_free(&why);
+    return can;
+}
+
+static bool stage_store(const TProg *t, const Mma *m, const SValue *v, const TInst *i, MmaTiles *w,
+                        Str *why) {
+    MmaStaged s;
+    if (!stageable(t, m, i, &s, why)) return false;
+    if (v->swizzle != 32 && v->swizzle != 64 && v->swizzle != 128)
+        return no(why, "a staged store needs a swizzle of 32, 64 or 128");
+    if (v->buffers < 1 || v->buffers > 8) return no(why, "%d slabs; 1 to 8 are right", v->buffers);
+    if (w->nstaged == MMA_STAGED) return no(why, "more than %d staged stores", MMA_STAGED);
+    s.swizzle = v->swizzle;
+    s.box = v->swizzle / s.size;
+    int slabs = v->buffers > 2 ? v->buffers / 2 : 1;
+    if (s.box * slabs > w->chunk) w->chunk = s.box * slabs;
+    w->ring = v->buffers == 1 ? 1 : 2;
+    w->staged[w->nstaged++] = s;
+    return true;
+}
+
+static bool read_staged(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
+    for (int k = 0; k < s->values.n; k++) {
+        const SValue *v = &s->values.v[k];
+        if (v->value == m->a.load->id || v->value == m->b.load->id) continue;
+        int before = w->nstaged;
+        for (int n = 0; n < t->body.inst.n; n++) {
+            const TInst *i = t->body.inst.v[n];
+            if (i->kind == T_STORE && i->args[0] == v->value && !stage_store(t, m, v, i, w, why))
+                return false;
+        }
+        if (v->place != PLACE_smem || w->nstaged == before)
+            return no(why, "%%%d is neither a factor nor stored", v->value);
+    }
+    for (int i = 0; i < w->nstaged; i++) {
+        w->chunk_bytes += w->group_rows * w->chunk * w->staged[i].size;
+        if (w->chunk % w->staged[i].box || w->chunk % 16 || w->n % w->chunk)
+            return no(why, "%d columns do not cut into slabs of %d", w->n, w->chunk);
+    }
+    return true;
+}
+
+enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty */
 
 static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     if (w->k != 64) return no(why, "a stage has 64 elements of k, not %d", w->k);
@@ -216,7 +281,8 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     int acc = w->group_rows / 64 * w->n / 2;
     if (acc > w->mma_regs - 24) return no(why, "%d accumulators in %d registers", acc, w->mma_regs);
     w->stage_bytes = (w->m + w->n) * w->k * 2;
-    w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES);
+    if (!read_staged(t, s, m, w, why)) return false;
+    w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES) + w->groups * w->ring * w->chunk_bytes;
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", w->smem, s->target, target->smem);

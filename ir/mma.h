@@ -34,6 +34,16 @@ typedef struct Mma {
  * as rows. False with a reason when the program is not of this shape. */
 bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why);
 
+/* A store that goes through shared memory: boxes of group rows x `box` columns, `swizzle` bytes a
+ * row, copied by TMA. It writes rows and columns bare, whole extents, columns last. */
+typedef struct MmaStaged {
+    const TInst *store;
+    int row; /* dimension of the rows */
+    int size, box, swizzle;
+} MmaStaged;
+
+enum { MMA_STAGED = 4 };
+
 /* What the wgmma tier makes of a schedule (schedule.h). */
 typedef struct MmaTiles {
     int m, n, k;    /* elements of a CTA's tile; k: of a stage */
@@ -42,8 +52,14 @@ typedef struct MmaTiles {
     int group_rows; /* rows of one of them at a time */
     int load_regs, mma_regs;
     int stage_bytes; /* both factors */
+    /* Staged stores: `chunk` columns of all are written together; a group has `ring` of them. */
+    MmaStaged staged[MMA_STAGED];
+    int nstaged, chunk, ring;
+    int chunk_bytes; /* of a group */
     int smem;        /* bytes in all */
 } MmaTiles;
+
+bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store);
 
 /* The first axis of the schedule's list with a tile that is a grid axis is rows, the second
  * columns: the accumulator's. False with a reason. */

@@ -7,6 +7,7 @@
  * of the sizes, so that the runtime takes the cheapest for the sizes at hand; with bound sizes
  * only the best few are made.
  */
+#include "passes/cost_int.h"
 #include "passes/schedule_int.h"
 
 #include <string.h>
@@ -103,13 +104,15 @@ static bool is_gemm(const TProg *t, Gemm *g) {
 typedef struct Tile {
     int bm, bn;
     bool pingpong;
-    int groups; /* consumer warpgroups */
+    int groups;  /* consumer warpgroups */
+    bool direct; /* stores from registers: any pitch and alignment */
 } Tile;
 
 /* Without known sizes the first KEPT are made: large, small and thin problems. */
 static const Tile tiles[] = {
-    {128, 256, false, 2}, {192, 128, true, 2},  {128, 128, true, 2},  {64, 128, true, 2},
-    {64, 32, true, 2},    {256, 128, false, 2}, {128, 128, false, 2},
+    {128, 256, false, 2, false}, {192, 128, true, 2, false}, {128, 128, true, 2, false},
+    {64, 128, true, 2, false},   {64, 32, true, 2, false},   {256, 128, false, 2, false},
+    {128, 128, false, 2, false}, {128, 256, false, 2, true},
 };
 enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 5, STAGE_K = 64, SMS = 132 };
 
@@ -149,6 +152,7 @@ static const Ix *price(const Gemm *g, const Tile *c) {
     } else {
         cycles = plus(p, ix_mul(p, rounds, plus(p, main, 1000 + area / 10)), 5000);
     }
+    if (c->direct) cycles = ix_add(p, cycles, times(p, rounds, area / 10));
     return ix_div(p, times(p, cycles, 10), ix_const(p, 17));
 }
 
@@ -164,10 +168,42 @@ static void in_smem(Arena *a, Schedule *s, int value, int buffers) {
     vec_push(a, &s->values, v);
 }
 
+/* Stores go through two slabs each of shared memory where they can. Returns the bytes of all. */
+static int stage_stores(Arena *a, const Gemm *g, const Tile *c, Schedule *s) {
+    Mma m;
+    Str why = {0};
+    bool ok = mma_find(g->t, g->m, g->n, &m, &why);
+    str_free(&why);
+    if (!ok) return 0;
+    VEC(const TInst *) list = {0};
+    double work = 0; /* of an element, after the loop */
+    int size = 0, rows = c->pingpong ? c->bm : c->bm / c->groups;
+    for (int i = 0; i < g->t->body.inst.n; i++) {
+        const TInst *x = g->t->body.inst.v[i];
+        if (x->kind == T_OP) work += cost_op(x->op);
+        if (x->kind != T_STORE || list.n == MMA_STAGED || !mma_can_stage(g->t, &m, x)) continue;
+        vec_push(a, &list, x);
+        size += dtype_bits(g->t->tensors.v[x->tensor].type) / 8;
+    }
+    int cols = rows == 64 && size <= 2 ? 64 : 32;
+    if (work > 32) cols = size == 1 || rows == 64 ? 32 : 16; /* long code: less of it */
+    if (rows > 128 && size > 1) cols = 16; /* few registers are left to hold them */
+    while (c->bn % cols) cols /= 2;
+    for (int i = 0; i < list.n; i++) {
+        int bytes = cols * dtype_bits(g->t->tensors.v[list.v[i]->tensor].type) / 8;
+        bool again = false; /* a value that two stores share */
+        for (int k = 0; k < i; k++) again |= list.v[k]->args[0] == list.v[i]->args[0];
+        SValue v = {list.v[i]->args[0], PLACE_smem, 2, bytes < 128 ? bytes : 128};
+        if (!again) vec_push(a, &s->values, v);
+    }
+    return 2 * c->groups * rows * cols * size;
+}
+
 static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     Arena *a = cx->arena;
     Schedule *s = ARENA_NEW(a, Schedule);
-    s->name = arena_printf(a, "%s_%dx%d", c->pingpong ? "pingpong" : "coop", c->bm, c->bn);
+    const char *kind = c->direct ? "direct" : c->pingpong ? "pingpong" : "coop";
+    s->name = arena_printf(a, "%s_%dx%d", kind, c->bm, c->bn);
     s->target = cx->target->name;
     s->move = MOVE_tma;
     s->mul = MUL_wgmma;
@@ -178,7 +214,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     lay(a, s, g->m, c->bm);
     lay(a, s, g->n, c->bn);
     lay(a, s, g->loop->axis, STAGE_K);
-    int slabs = 2 * c->groups * 64 * 128, stage = (c->bm + c->bn) * STAGE_K * 2;
+    int slabs = c->direct ? 0 : stage_stores(a, g, c, s), stage = (c->bm + c->bn) * STAGE_K * 2;
     int stages = (cx->target->smem - 2048 - slabs) / stage;
     if (stages > 8) stages = 8;
     in_smem(a, s, g->a->id, stages);
@@ -219,7 +255,8 @@ void schedule_wgmma(PassCtx *cx, Step *step) {
             s[k - 1] = swap;
         }
     for (int i = 0, kept = 0; i < n && kept < KEPT; i++) {
-        if (!fits_tier(step->tile, s[i])) continue;
+        bool last = kept == KEPT - 1, direct = !strncmp(s[i]->name, "direct", 6);
+        if (!fits_tier(step->tile, s[i]) || (last && !direct)) continue; /* one takes any output */
         vec_push(cx->arena, &step->schedules, s[i]);
         kept++;
     }

@@ -26,6 +26,18 @@ void ptx_mbar_wait(Lower *l, Val bar, Val parity);
 /* One box at coord[0..rank), innermost first, to shared memory, counted on `bar`. */
 void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val bar);
 
+/* One box from shared memory to global, where pred holds: boxes of a thread between two commits are
+ * a group; wait_read until at most n of its groups are still being read from shared memory. */
+void ptx_tma_store(Lower *l, Val map, int rank, const Val *coord, Val from, Val pred);
+void ptx_bulk_commit(Lower *l, Val pred);
+void ptx_bulk_wait_read(Lower *l, int n, Val pred);
+void ptx_fence_async(Lower *l); /* what was written to shared memory, for TMA */
+
+/* Shared memory: four 8 x 8 matrices of 16 bits, each thread's pairs in v, rows at each thread's
+ * address; or 2, 4, 8 bytes. */
+void ptx_stmatrix4(Lower *l, Val to, const Val *v);
+void ptx_store_shared(Lower *l, int bytes, Val to, Val v);
+
 /* wgmma. acc: (blocks of 64 rows) x n / 2 f32, block by block; replaced by the new values, which
  * may not be touched before ptx_wgmma_wait has them too. */
 typedef struct Wgmma {

@@ -219,7 +219,7 @@ static Val first_copy(Lower *l) {
     return p;
 }
 
-static Val stored_bits(Lower *l, const TInst *i, const TTensor *t, Val v) {
+Val stored_bits(Lower *l, const TInst *i, const TTensor *t, Val v) {
     DType from = l->type[i->args[0]];
     return type_bits(l, t->type, type_convert(l, from, t->type, v));
 }
@@ -283,7 +283,13 @@ static void store_pair(Lower *l, const PairStore *p, Val lo, Val hi, Val in_lo, 
     int size = dtype_bits(p->t->type) / 8;
     Val a = stored_bits(l, p->i, p->t, lo), b = stored_bits(l, p->i, p->t, hi);
     Val two = both(l, p->aligned, in_hi), apart = LLVMBuildNot(l->b, p->aligned, "");
-    ptx_store_at(l, 2 * size, p->ptr, p->offset, type_bits_pair(l, p->t->type, a, b), two);
+    Val pair = type_bits_pair(l, p->t->type, a, b);
+    if (size == 2) { /* rounded together: its halves are the two */
+        a = LLVMBuildTrunc(l->b, pair, l->i16, "");
+        b = LLVMBuildLShr(l->b, pair, LLVMConstInt(l->i32, 16, 0), "");
+        b = LLVMBuildTrunc(l->b, b, l->i16, "");
+    }
+    ptx_store_at(l, 2 * size, p->ptr, p->offset, pair, two);
     Val one = both(l, in_lo, LLVMBuildNot(l->b, two, ""));
     ptx_store_at(l, size, p->ptr, p->offset, a, one);
     ptx_store_at(l, size, p->ptr, p->offset + size, b, both(l, in_hi, apart));

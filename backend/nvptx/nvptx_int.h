@@ -166,6 +166,7 @@ Val op_emit_exact(Lower *l, Op op, DType type, Val a, Val b); /* no contraction:
 
 Frag emit_load(Lower *l, const TInst *i);
 void emit_store(Lower *l, const TInst *i);
+Val stored_bits(Lower *l, const TInst *i, const TTensor *t, Val v); /* what a store writes */
 
 /* ---- loop.c: loops, carried values and their merge
  * ------------------------------------------------------ */

@@ -77,20 +77,59 @@ void ptx_mbar_wait(Lower *l, Val b, Val parity) {
 
 /* ---- TMA ------------------------------------------------------------------------------------ */
 
-void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b) {
-    static const char *const at[] = {"$3", "$3, $4", "$3, $4, $5", "$3, $4, $5, $6",
+static const char *const coords[] = {"$3", "$3, $4", "$3, $4, $5", "$3, $4, $5, $6",
                                      "$3, $4, $5, $6, $7"};
-    static const char *const regs[] = {"r", "r,r", "r,r,r", "r,r,r,r", "r,r,r,r,r"};
+static const char *const coord_regs[] = {"r", "r,r", "r,r,r", "r,r,r,r", "r,r,r,r,r"};
+
+void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b) {
     FK_ASSERT(rank >= 1 && rank <= 5);
     const char *text = arena_printf(
         l->arena,
         "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
         "[$0], [$1, {%s}], [$2];",
-        rank, at[rank - 1]);
-    const char *in = arena_printf(l->arena, "r,l,r,%s,~{memory}", regs[rank - 1]);
+        rank, coords[rank - 1]);
+    const char *in = arena_printf(l->arena, "r,l,r,%s,~{memory}", coord_regs[rank - 1]);
     Val arg[8] = {to, map, b};
     for (int i = 0; i < rank; i++) arg[3 + i] = coord[i];
     ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, 3 + (unsigned)rank);
+}
+
+void ptx_tma_store(Lower *l, Val map, int rank, const Val *coord, Val from, Val pred) {
+    FK_ASSERT(rank >= 1 && rank <= 5);
+    const char *text = arena_printf(
+        l->arena,
+        "@$2 cp.async.bulk.tensor.%dd.global.shared::cta.tile.bulk_group [$1, {%s}], [$0];", rank,
+        coords[rank - 1]);
+    const char *in = arena_printf(l->arena, "r,l,b,%s,~{memory}", coord_regs[rank - 1]);
+    Val arg[8] = {from, map, pred};
+    for (int i = 0; i < rank; i++) arg[3 + i] = coord[i];
+    ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, 3 + (unsigned)rank);
+}
+
+void ptx_bulk_commit(Lower *l, Val pred) {
+    ptx_asm(l, "@$0 cp.async.bulk.commit_group;", "b,~{memory}", ASM_EFFECT, none(l), &pred, 1);
+}
+
+void ptx_bulk_wait_read(Lower *l, int n, Val pred) {
+    const char *text = arena_printf(l->arena, "@$0 cp.async.bulk.wait_group.read %d;", n);
+    ptx_asm(l, text, "b,~{memory}", ASM_EFFECT, none(l), &pred, 1);
+}
+
+void ptx_fence_async(Lower *l) {
+    ptx_asm(l, "fence.proxy.async.shared::cta;", "~{memory}", ASM_EFFECT, none(l), NULL, 0);
+}
+
+void ptx_stmatrix4(Lower *l, Val to, const Val *v) {
+    Val arg[5] = {to, v[0], v[1], v[2], v[3]};
+    ptx_asm(l, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};",
+            "r,r,r,r,r,~{memory}", ASM_TOGETHER, none(l), arg, 5);
+}
+
+void ptx_store_shared(Lower *l, int bytes, Val to, Val v) {
+    const char *text = arena_printf(l->arena, "st.shared.b%d [$0], $1;", 8 * bytes);
+    const char *in = bytes == 2 ? "r,h,~{memory}" : bytes == 4 ? "r,r,~{memory}" : "r,l,~{memory}";
+    Val arg[2] = {to, v};
+    ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, 2);
 }
 
 /* ---- wgmma ---------------------------------------------------------------------------------- */

@@ -257,11 +257,11 @@ static bool over_cols(const Wg *w, const TInst *i) {
     return i->kind == T_STORE || (i->id >= 0 && (w->l->deps[i->id] >> w->m.cols & 1));
 }
 
-/* Instructions beside the loop: those that differ along columns, or those that do not. */
-static void emit_beside(Wg *w, bool cols) {
+/* What is the same along columns, beside the loop. */
+static void emit_rows(Wg *w) {
     const TBlock *b = &w->l->t->body;
     for (int k = 0; k < b->inst.n; k++)
-        if (b->inst.v[k]->kind != T_LOOP && over_cols(w, b->inst.v[k]) == cols)
+        if (b->inst.v[k]->kind != T_LOOP && !over_cols(w, b->inst.v[k]))
             emit_inst(w->l, b->inst.v[k]);
 }
 
@@ -281,46 +281,92 @@ static void show_acc(Wg *w, const Acc *acc, int from) {
 /* Columns worked on together after the loop: about 16 elements a thread, so that what is
  * computed for one column part dies before the next. */
 static int slab_cols(const Wg *w) {
-    return w->t.group_rows == 64 ? 32 : 16;
+    int blocks = w->t.group_rows / 64;
+    return blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
 }
 
-static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n) {
+/* n columns from col0: `from` of the accumulator, in_chunk of the chunk of staged stores. */
+static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_chunk) {
+    const TBlock *b = &w->l->t->body;
     wg_open_cols(w, col0, n);
     show_acc(w, acc, from);
-    emit_beside(w, true);
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_LOOP || !over_cols(w, i)) continue;
+        const MmaStaged *s = i->kind == T_STORE ? wg_staged(w, i) : NULL;
+        if (s)
+            wg_hold(w, s, in_chunk);
+        else
+            emit_inst(w->l, i);
+    }
     w->l->axis[w->m.cols].open = false;
 }
 
-static void slabs_in_line(Wg *w, const Acc *acc, Val col0) {
+/* Columns and all that is done for them: a chunk of the staged stores, where there are any. */
+typedef struct Part {
+    int from, cols; /* of the accumulator as it lies now */
+    Val row, col;   /* i64: where it begins */
+    int slot, pending;
+} Part;
+
+static void one_part(Wg *w, const Acc *acc, const Part *p) {
     Lower *l = w->l;
     int step = slab_cols(w);
-    for (int from = 0; from < w->t.n; from += step) {
-        Val at = LLVMBuildAdd(l->b, col0, LLVMConstInt(l->i64, (unsigned)from, 0), "");
-        one_slab(w, acc, from, at, w->t.n - from < step ? w->t.n - from : step);
+    for (int at = 0; at < p->cols; at += step) {
+        Val col = LLVMBuildAdd(l->b, p->col, LLVMConstInt(l->i64, (unsigned)at, 0), "");
+        one_slab(w, acc, p->from + at, col, p->cols - at < step ? p->cols - at : step, at);
+    }
+    if (w->t.nstaged)
+        wg_flush(w, LLVMBuildTrunc(l->b, p->row, l->i32, ""),
+                 LLVMBuildTrunc(l->b, p->col, l->i32, ""), i32c(l, p->slot), p->pending);
+}
+
+/* A part's place in the ring is its number in the tile modulo the ring's size. How many of the
+ * copies committed last may still go on when it is written: those after its last use, which for
+ * the first parts was in the tile before. */
+static int pending_of(const Wg *w, int part, int parts) {
+    int ring = w->t.ring, last = part;
+    if (part >= ring) return ring - 1;
+    while (last + ring < parts) last += ring;
+    return parts - 1 - last + part;
+}
+
+static void parts_in_line(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
+    Lower *l = w->l;
+    int parts = (w->t.n + cols - 1) / cols;
+    for (int i = 0; i < parts; i++) {
+        int from = i * cols, left = w->t.n - from;
+        Part p = {.from = from, .cols = left < cols ? left : cols, .row = row};
+        p.col = LLVMBuildAdd(l->b, col0, LLVMConstInt(l->i64, (unsigned)from, 0), "");
+        if (w->t.nstaged) {
+            p.slot = i % w->t.ring;
+            p.pending = pending_of(w, i, parts);
+        }
+        one_part(w, acc, &p);
     }
 }
 
-/* Registers cannot be indexed: the first slab is worked on, then the accumulator moves up by one.
- */
-static void slabs_in_loop(Wg *w, const Acc *acc, Val col0) {
+/* Registers cannot be indexed: the first part is worked on, then the accumulator moves up by one.
+ * Staged stores use one place of the ring. */
+static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
     Lower *l = w->l;
-    int step = slab_cols(w);
-    while (w->t.n % step) step /= 2;
+    while (w->t.n % cols) cols /= 2;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
-    LLVMBasicBlockRef body = block_new(l, "slab"), exit = block_new(l, "slabs");
+    LLVMBasicBlockRef body = block_new(l, "part"), exit = block_new(l, "parts");
     LLVMBuildBr(l->b, body);
     block_enter(l, body);
     Val from = phi(l, l->i32, i32c(l, 0), before);
     Acc now = {acc->n, ARENA_ARRAY(l->arena, Val, acc->n)};
     for (int i = 0; i < acc->n; i++) now.v[i] = phi(l, l->f32, acc->v[i], before);
-    Val at = LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, from, l->i64, ""), "");
-    one_slab(w, &now, 0, at, step);
-    Val next = LLVMBuildAdd(l->b, from, i32c(l, step), "");
+    Part p = {.cols = cols, .row = row};
+    p.col = LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, from, l->i64, ""), "");
+    one_part(w, &now, &p);
+    Val next = LLVMBuildAdd(l->b, from, i32c(l, cols), "");
     phi_next(l, from, next);
     int per_block = w->t.n / 2;
     for (int i = 0; i < acc->n; i++) {
-        bool last = i % per_block + step / 2 >= per_block;
-        phi_next(l, now.v[i], last ? now.v[i] : now.v[i + step / 2]);
+        bool last = i % per_block + cols / 2 >= per_block;
+        phi_next(l, now.v[i], last ? now.v[i] : now.v[i + cols / 2]);
     }
     Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, i32c(l, w->t.n), "");
     LLVMBuildCondBr(l->b, more, body, exit);
@@ -337,11 +383,16 @@ static bool is_heavy(const Wg *w) {
     return false;
 }
 
+/* Accumulators that leave no registers for finding the tile meanwhile. */
+enum { FULL_HOUSE = 192 };
+
 static Ring mma_tile(Wg *w, Val tile, Ring r) {
     Lower *l = w->l;
     Acc acc = {.n = w->t.group_rows / 64 * w->t.n / 2};
     acc.v = ARENA_ARRAY(l->arena, Val, acc.n);
     Val last, row0, col0;
+    bool full = acc.n >= FULL_HOUSE;
+    if (full) wg_decode(w, tile, &row0, &col0);
     Val turn = LLVMBuildAdd(l->b, w->group, i32c(l, TURN), "");
     if (l->s->pingpong) ptx_bar_sync(l, turn, PAIR);
     Ring end = multiply(w, r, &acc, &last);
@@ -350,15 +401,21 @@ static Ring mma_tile(Wg *w, Val tile, Ring r) {
         end = ring_skip(w, end);
     }
     LLVMBasicBlockRef after = uniform_begin(w);
-    wg_decode(w, tile, &row0, &col0);
+    if (!full) wg_decode(w, tile, &row0, &col0); /* while the last products are made */
     wg_open_rows(w, row0);
-    emit_beside(w, false);
+    emit_rows(w);
     ptx_wgmma_wait(l, acc.n, acc.v);
     ptx_mbar_arrive(l, empty_bar(w, last), w->leader);
+    Val row = row0;
+    if (!l->s->pingpong) {
+        Val of_group = LLVMBuildMul(l->b, w->group, i32c(l, w->t.group_rows), "");
+        row = LLVMBuildAdd(l->b, row, LLVMBuildZExt(l->b, of_group, l->i64, ""), "");
+    }
+    int cols = w->t.nstaged ? w->t.chunk : slab_cols(w);
     if (is_heavy(w))
-        slabs_in_loop(w, &acc, col0);
+        parts_in_loop(w, &acc, row, col0, cols);
     else
-        slabs_in_line(w, &acc, col0);
+        parts_in_line(w, &acc, row, col0, cols);
     uniform_end(w, after);
     return end;
 }
@@ -406,6 +463,7 @@ static void emit_consumer(Wg *w) {
     w->row = l->s->pingpong ? row : at_stage(w, row, w->group, w->t.group_rows);
     w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
     tile_loop(w, l->s->pingpong ? take_turns(w) : ring_start(w), mma_tile);
+    if (w->t.nstaged) ptx_bulk_wait_read(l, 0, w->leader); /* then the CTA's memory may go */
     LLVMBuildRetVoid(b);
 }
 
@@ -442,7 +500,9 @@ static void emit_body(Wg *w) {
     w->stride = ptx_nctaid(l);
     w->role = ptx_shfl_first(l, LLVMBuildLShr(l->b, w->tid, i32c(l, 7), ""));
     w->smem = shared_base(w);
-    w->bars = LLVMBuildAdd(l->b, w->smem, i32c(l, w->t.stages * w->t.stage_bytes), "");
+    w->slabs = LLVMBuildAdd(l->b, w->smem, i32c(l, w->t.stages * w->t.stage_bytes), "");
+    int slab_bytes = w->t.groups * w->t.ring * w->t.chunk_bytes;
+    w->bars = LLVMBuildAdd(l->b, w->slabs, i32c(l, slab_bytes), "");
     barriers_init(w);
     LLVMBasicBlockRef load = block_new(l, "load.role"), mma = block_new(l, "mma.role");
     Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
@@ -505,6 +565,11 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
     w.map_a = param_map(l, wg_map(&w, &w.m.a, w.t.m), l->t->tensors.v[w.m.a.load->tensor].id);
     w.map_b = param_map(l, wg_map(&w, &w.m.b, w.t.n), l->t->tensors.v[w.m.b.load->tensor].id);
+    for (int i = 0; i < w.t.nstaged; i++) {
+        const MmaStaged *s = &w.t.staged[i];
+        w.map_out[i] = param_map(l, wg_map_out(&w, s), l->t->tensors.v[s->store->tensor].id);
+        w.pairs[i] = ARENA_ARRAY(l->arena, Val, w.t.group_rows / 32 * w.t.chunk / 8);
+    }
     emit_body(&w);
     LLVMBuildBr(l->frame, entry);
     wg_guards(&w, k);

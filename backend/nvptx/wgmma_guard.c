@@ -19,6 +19,16 @@ KTmap wg_map(const Wg *w, const MmaFactor *f, int rows) {
     return m;
 }
 
+KTmap wg_map_out(const Wg *w, const MmaStaged *s) {
+    const TTensor *x = tensor_of(w, s->store);
+    KTmap m = {.temp = x->mem == TM_TEMP, .rank = x->rank, .swizzle = s->swizzle};
+    for (int i = 0; i < x->rank; i++) {
+        m.dim[i] = x->rank - 1 - i;
+        m.box[i] = i == 0 ? s->box : m.dim[i] == s->row ? w->t.group_rows : 1;
+    }
+    return m;
+}
+
 static void add(Wg *w, Kernel *k, KGuard g) {
     int64_t c;
     if (g.kind == KG_NONNEG && ix_is_const(g.ix, &c) && c >= 0) return;
@@ -71,6 +81,7 @@ void wg_guards(Wg *w, Kernel *k) {
     k->cost = w->l->s->cost;
     guard_map(w, k, tensor_of(w, w->m.a.load));
     guard_map(w, k, tensor_of(w, w->m.b.load));
+    for (int i = 0; i < w->t.nstaged; i++) guard_map(w, k, tensor_of(w, w->t.staged[i].store));
     for (int i = 0; i < t->tensors.n; i++) {
         const TTensor *x = &t->tensors.v[i];
         if (x->mem == TM_TEMP || !x->rank) continue;

@@ -11,12 +11,15 @@ typedef struct Wg {
     const char *kernel; /* entry point */
     Mma m;
     MmaTiles t;
-    int map_a, map_b;  /* places of their tensor maps among the parameters */
-    Val tid;           /* in the CTA */
-    Val role;          /* uniform: warpgroup, 0 loads */
-    Val smem;          /* i32: first stage */
-    Val bars;          /* i32: full[stages], empty[stages] */
-    Val first, stride; /* i32: the CTA's first tile, and from one to its next */
+    int map_a, map_b; /* places of their tensor maps among the parameters */
+    int map_out[MMA_STAGED];
+    Val *pairs[MMA_STAGED]; /* of a chunk: bits of two neighbours, by row held and 8 columns */
+    Val tid;                /* in the CTA */
+    Val role;               /* uniform: warpgroup, 0 loads */
+    Val smem;               /* i32: first stage */
+    Val slabs;              /* i32: chunks of staged stores, by group and place in the ring */
+    Val bars;               /* i32: full[stages], empty[stages] */
+    Val first, stride;      /* i32: the CTA's first tile, and from one to its next */
     /* of a consumer group */
     Val group;          /* uniform, from 0 */
     Val leader;         /* i1: its first thread */
@@ -33,6 +36,14 @@ void wg_open_one(Wg *w, int axis, Val at); /* one element, in range or harmless 
 /* The elements of the accumulator that a thread holds: group rows; n columns from col0 on. */
 void wg_open_rows(Wg *w, Val row0);
 void wg_open_cols(Wg *w, Val col0, int n);
+
+/* Staged stores (wgmma_store.c). hold: keeps what one writes, of the open columns, which begin at
+ * `from` of the chunk; flush: writes the chunk, which begins at column `col`; slot: i32, of the
+ * ring; pending: copies committed last that may go on meanwhile. */
+const MmaStaged *wg_staged(const Wg *w, const TInst *i);
+void wg_hold(Wg *w, const MmaStaged *s, int from);
+void wg_flush(Wg *w, Val row, Val col, Val slot, int pending);
+KTmap wg_map_out(const Wg *w, const MmaStaged *s);
 
 void wg_guards(Wg *w, Kernel *k);
 KTmap wg_map(const Wg *w, const MmaFactor *f, int rows);
