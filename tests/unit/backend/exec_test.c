@@ -1,6 +1,6 @@
 /* exec_test.c - what lowered kernels compute, run on the CPU (cpu.h): tails, strides, lanes and
- * their merges, guards, gathers, 4-bit rows, frames. References are plain loops here. Over 500 lines:
- * twelve small cases, each whole in one place.
+ * their merges, guards, gathers, 4-bit rows, frames. References are plain loops here. Over 500
+ * lines: twelve small cases, each whole in one place.
  */
 #include <setjmp.h>
 #include <stdarg.h>
