@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEST_MAX = 200 }; /* parentheses deeper than this are an error, not a crash */
+enum { NEST_MAX = 1500 }; /* parentheses deeper than this are an error, not a crash */
 
 /* ---- tokens ------------------------------------------------------------------------------- */
 

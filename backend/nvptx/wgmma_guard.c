@@ -70,6 +70,15 @@ static void guard_map(Wg *w, Kernel *k, const TTensor *x) {
     }
 }
 
+/* A map that is stored through: rows are whole 16-byte pieces. Seen on the H200: a row of one f16
+ * was stored as four bytes, into what lies behind it. */
+static void guard_map_out(Wg *w, Kernel *k, const TTensor *x) {
+    IxPool *p = w->l->t->ix;
+    guard_map(w, k, x);
+    const Ix *bytes = ix_mul(p, x->dims[x->rank - 1], ix_const(p, dtype_bits(x->type) / 8));
+    nonneg(w, k, ix_neg(p, ix_mod(p, bytes, ix_const(p, MAP_ALIGN))));
+}
+
 void wg_guards(Wg *w, Kernel *k) {
     const TProg *t = w->l->t;
     IxPool *p = t->ix;
@@ -81,7 +90,7 @@ void wg_guards(Wg *w, Kernel *k) {
     k->cost = w->l->s->cost;
     guard_map(w, k, tensor_of(w, w->m.a.load));
     guard_map(w, k, tensor_of(w, w->m.b.load));
-    for (int i = 0; i < w->t.nstaged; i++) guard_map(w, k, tensor_of(w, w->t.staged[i].store));
+    for (int i = 0; i < w->t.nstaged; i++) guard_map_out(w, k, tensor_of(w, w->t.staged[i].store));
     for (int i = 0; i < t->tensors.n; i++) {
         const TTensor *x = &t->tensors.v[i];
         if (x->mem == TM_TEMP || !x->rank) continue;

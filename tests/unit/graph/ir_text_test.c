@@ -194,10 +194,10 @@ static void test_bad_index_expressions(void **state) {
     bad_ix("(i", "expected ')', found the end of the text");
     bad_ix("min(i)", "expected ',', found ')'");
     bad_ix("4000000000*4000000000*i", "an integer of more than 64 bits");
-    char deep[600];
-    memset(deep, '(', 500);
-    deep[500] = 0;
-    bad_ix(deep, "nested deeper than 200");
+    char deep[3000];
+    memset(deep, (int)40, 2500);
+    deep[2500] = 0;
+    bad_ix(deep, "nested deeper than 1500");
 }
 
 int main(void) {
