@@ -254,8 +254,10 @@ void schedule_wgmma(PassCtx *cx, Step *step) {
             s[k] = s[k - 1];
             s[k - 1] = swap;
         }
-    for (int i = 0, kept = 0; i < n && kept < KEPT; i++) {
-        bool last = kept == KEPT - 1, direct = !strncmp(s[i]->name, "direct", 6);
+    bool known = ix_is_const(s[0]->cost, NULL); /* then the best two and the one for any layout */
+    int keep = known ? 3 : KEPT;
+    for (int i = 0, kept = 0; i < n && kept < keep; i++) {
+        bool last = kept == keep - 1, direct = !strncmp(s[i]->name, "direct", 6);
         if (!fits_tier(step->tile, s[i]) || (last && !direct)) continue; /* one takes any output */
         vec_push(cx->arena, &step->schedules, s[i]);
         kept++;
