@@ -29,6 +29,9 @@
  * A tile that hangs over an edge is loaded whole: outside a tensor TMA writes 0 and counts the
  * bytes all the same. K >= 1 is guarded, so every tile has a first k tile, whose first step
  * overwrites the accumulator instead of adding to it.
+ *
+ * Over 500 lines, since both sides of the protocol are checked against each other by reading: loader,
+ * consumers, turns and the tile loop stand together; what can be apart is (tile, store, guard).
  */
 #include "backend/nvptx/wgmma_int.h"
 
