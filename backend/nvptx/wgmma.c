@@ -30,8 +30,9 @@
  * bytes all the same. K >= 1 is guarded, so every tile has a first k tile, whose first step
  * overwrites the accumulator instead of adding to it.
  *
- * Over 500 lines, since both sides of the protocol are checked against each other by reading: loader,
- * consumers, turns and the tile loop stand together; what can be apart is (tile, store, guard).
+ * Over 500 lines, since both sides of the protocol are checked against each other by reading:
+ * loader, consumers, turns and the tile loop stand together; what can be apart is (tile, store,
+ * guard).
  */
 #include "backend/nvptx/wgmma_int.h"
 
