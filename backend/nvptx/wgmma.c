@@ -29,10 +29,6 @@
  * A tile that hangs over an edge is loaded whole: outside a tensor TMA writes 0 and counts the
  * bytes all the same. K >= 1 is guarded, so every tile has a first k tile, whose first step
  * overwrites the accumulator instead of adding to it.
- *
- * Over 500 lines, since both sides of the protocol are checked against each other by reading:
- * loader, consumers, turns and the tile loop stand together; what can be apart is (tile, store,
- * guard).
  */
 #include "backend/nvptx/wgmma_int.h"
 
@@ -41,178 +37,7 @@
 enum { TURN = 1, PAIR = 256 }; /* named barriers of the two groups; threads of both */
 enum { STEP_K = 16, LOW = 1 << 16, HIGH = 0x40000040 }; /* descriptors: see wg_descriptors */
 
-/* ---- the ring ------------------------------------------------------------------------------- */
-
-typedef struct Ring {
-    Val stage, phase; /* i32 */
-} Ring;
-
-static const Ix *k_tiles(const Wg *w) {
-    IxPool *p = w->l->t->ix;
-    const Ix *n = ix_add(p, w->l->t->axes.v[w->m.k].extent, ix_const(p, w->t.k - 1));
-    return ix_div(p, n, ix_const(p, w->t.k));
-}
-
-static Ring ring_start(const Wg *w) {
-    return (Ring){i32c(w->l, 0), i32c(w->l, 0)};
-}
-
-static Ring ring_next(Wg *w, Ring r) {
-    Lower *l = w->l;
-    Val next = LLVMBuildAdd(l->b, r.stage, i32c(l, 1), "");
-    Val wraps = LLVMBuildICmp(l->b, LLVMIntEQ, next, i32c(l, w->t.stages), "");
-    next = LLVMBuildSelect(l->b, wraps, i32c(l, 0), next, "");
-    return (Ring){next, LLVMBuildXor(l->b, r.phase, LLVMBuildZExt(l->b, wraps, l->i32, ""), "")};
-}
-
-/* What the ring is after a whole tile. */
-static Ring ring_skip(Wg *w, Ring r) {
-    Lower *l = w->l;
-    IxPool *p = l->t->ix;
-    const Ix *n = k_tiles(w), *stages = ix_const(p, w->t.stages);
-    Val next = LLVMBuildAdd(l->b, r.stage, uniform32(w, ix_mod(p, n, stages)), "");
-    Val wraps = LLVMBuildICmp(l->b, LLVMIntUGE, next, i32c(l, w->t.stages), "");
-    Val less = LLVMBuildSub(l->b, next, i32c(l, w->t.stages), "");
-    Val flips = uniform32(w, ix_mod(p, ix_div(p, n, stages), ix_const(p, 2)));
-    flips = LLVMBuildXor(l->b, flips, LLVMBuildZExt(l->b, wraps, l->i32, ""), "");
-    return (Ring){LLVMBuildSelect(l->b, wraps, less, next, ""),
-                  LLVMBuildXor(l->b, r.phase, flips, "")};
-}
-
-static Val at_stage(Wg *w, Val base, Val stage, int size) {
-    Lower *l = w->l;
-    return LLVMBuildAdd(l->b, base, LLVMBuildMul(l->b, stage, i32c(l, size), ""), "");
-}
-
-static Val full_bar(Wg *w, Val stage) {
-    return at_stage(w, w->bars, stage, 8);
-}
-
-static Val empty_bar(Wg *w, Val stage) {
-    Val first = LLVMBuildAdd(w->l->b, w->bars, i32c(w->l, 8 * w->t.stages), "");
-    return at_stage(w, first, stage, 8);
-}
-
-/* ---- loops ---------------------------------------------------------------------------------- */
-
-static Val phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before) {
-    Val p = LLVMBuildPhi(l->b, t, "");
-    LLVMAddIncoming(p, &from, &before, 1);
-    return p;
-}
-
-static void phi_next(Lower *l, Val p, Val v) {
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
-    LLVMAddIncoming(p, &v, &here, 1);
-}
-
-typedef Ring TileFn(Wg *w, Val tile, Ring r);
-
-/* for (tile = first; tile < tiles; tile += stride) do_tile */
-static void tile_loop(Wg *w, Ring start, TileFn *do_tile) {
-    Lower *l = w->l;
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
-    LLVMBasicBlockRef head = block_new(l, "tile"), body = block_new(l, "work");
-    LLVMBasicBlockRef exit = block_new(l, "done");
-    LLVMBuildBr(l->b, head);
-    block_enter(l, head);
-    Val tile = phi(l, l->i32, w->first, before);
-    Ring r = {phi(l, l->i32, start.stage, before), phi(l, l->i32, start.phase, before)};
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, tile, wg_tiles(w), "");
-    LLVMBuildCondBr(l->b, more, body, exit);
-    block_enter(l, body);
-    Ring end = do_tile(w, tile, r);
-    phi_next(l, tile, LLVMBuildAdd(l->b, tile, w->stride, ""));
-    phi_next(l, r.stage, end.stage);
-    phi_next(l, r.phase, end.phase);
-    LLVMBuildBr(l->b, head);
-    block_enter(l, exit);
-}
-
-/* From here uniform arithmetic goes to a block of its own, before what follows. */
-static LLVMBasicBlockRef uniform_begin(Wg *w) {
-    Lower *l = w->l;
-    LLVMBasicBlockRef uniform = block_new(l, "uniform"), after = block_new(l, "after");
-    LLVMBuildBr(l->b, uniform);
-    block_enter(l, uniform);
-    LLVMPositionBuilderAtEnd(l->entry, uniform);
-    block_enter(l, after);
-    return after;
-}
-
-static void uniform_end(Wg *w, LLVMBasicBlockRef after) {
-    LLVMBuildBr(w->l->entry, after);
-}
-
-/* ---- the loader ----------------------------------------------------------------------------- */
-
-/* The box of a factor at the open axes, which hold one element each. */
-static void load_box(Wg *w, const MmaFactor *f, int map, Val to, Val bar) {
-    Lower *l = w->l;
-    const TInst *i = f->load;
-    Val coord[5];
-    for (int d = 0; d < i->nix; d++) {
-        Frag x = frag_ix(l, i->ix[d]);
-        coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
-    }
-    ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, to, bar);
-}
-
-static Ring load_tile(Wg *w, Val tile, Ring r) {
-    Lower *l = w->l;
-    Val row0, col0;
-    wg_decode(w, tile, &row0, &col0);
-    wg_open_one(w, w->m.rows, row0);
-    wg_open_one(w, w->m.cols, col0);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
-    LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
-    LLVMBuildBr(l->b, body);
-    block_enter(l, body);
-    Val kt = phi(l, l->i32, i32c(l, 0), before);
-    Ring at = {phi(l, l->i32, r.stage, before), phi(l, l->i32, r.phase, before)};
-    Val k0 = LLVMBuildMul(l->b, kt, i32c(l, w->t.k), "");
-    wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
-    ptx_mbar_wait(l, empty_bar(w, at.stage), LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
-    Val full = full_bar(w, at.stage);
-    ptx_mbar_expect(l, full, w->t.stage_bytes);
-    Val to = at_stage(w, w->smem, at.stage, w->t.stage_bytes);
-    load_box(w, &w->m.a, w->map_a, to, full);
-    to = LLVMBuildAdd(l->b, to, i32c(l, w->t.m * w->t.k * 2), "");
-    load_box(w, &w->m.b, w->map_b, to, full);
-    Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
-    Ring end = ring_next(w, at);
-    phi_next(l, kt, next);
-    phi_next(l, at.stage, end.stage);
-    phi_next(l, at.phase, end.phase);
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, k_tiles(w)), "");
-    LLVMBuildCondBr(l->b, more, body, exit);
-    block_enter(l, exit);
-    return end;
-}
-
-static void emit_loader(Wg *w) {
-    Lower *l = w->l;
-    ptx_setmaxnreg(l, w->t.load_regs, false);
-    LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "idle");
-    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
-    LLVMBuildCondBr(l->b, first, one, rest);
-    block_enter(l, one);
-    ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_a));
-    ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_b));
-    LLVMBasicBlockRef after = uniform_begin(w);
-    tile_loop(w, ring_start(w), load_tile);
-    uniform_end(w, after);
-    LLVMBuildBr(l->b, rest);
-    block_enter(l, rest);
-    LLVMBuildRetVoid(l->b);
-}
-
 /* ---- those who multiply --------------------------------------------------------------------- */
-
-typedef struct Acc {
-    int n;
-    Val *v;
-} Acc;
 
 /* Sums the tile's products into `acc`; the last batch is still pending. *last: its stage. */
 static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
@@ -230,161 +55,31 @@ static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
     LLVMBasicBlockRef body = block_new(l, "mma"), exit = block_new(l, "summed");
     LLVMBuildBr(l->b, body);
     block_enter(l, body);
-    Val kt = phi(l, l->i32, i32c(l, 0), before);
-    Ring at = {phi(l, l->i32, r.stage, before), phi(l, l->i32, r.phase, before)};
+    Val kt = wg_phi(l, l->i32, i32c(l, 0), before);
+    Ring at = {wg_phi(l, l->i32, r.stage, before), wg_phi(l, l->i32, r.phase, before)};
     Val *sum = ARENA_ARRAY(l->arena, Val, acc->n);
     for (int i = 0; i < acc->n; i++)
-        acc->v[i] = sum[i] = phi(l, l->f32, LLVMGetUndef(l->f32), before);
-    ptx_mbar_wait(l, full_bar(w, at.stage), at.phase);
-    ptx_wgmma(l, &op, at_stage(w, w->desc_a, at.stage, units),
-              at_stage(w, w->desc_b, at.stage, units), kt, acc->v);
+        acc->v[i] = sum[i] = wg_phi(l, l->f32, LLVMGetUndef(l->f32), before);
+    ptx_mbar_wait(l, wg_full_bar(w, at.stage), at.phase);
+    ptx_wgmma(l, &op, wg_at_stage(w, w->desc_a, at.stage, units),
+              wg_at_stage(w, w->desc_b, at.stage, units), kt, acc->v);
     ptx_wgmma_wait_group(l, 1);
     Val wrapped = LLVMBuildICmp(l->b, LLVMIntEQ, at.stage, i32c(l, 0), "");
     Val prev = LLVMBuildSub(l->b, at.stage, i32c(l, 1), "");
     prev = LLVMBuildSelect(l->b, wrapped, i32c(l, w->t.stages - 1), prev, "");
     Val had = LLVMBuildICmp(l->b, LLVMIntNE, kt, i32c(l, 0), "");
-    ptx_mbar_arrive(l, empty_bar(w, prev), LLVMBuildAnd(l->b, had, w->leader, ""));
+    ptx_mbar_arrive(l, wg_empty_bar(w, prev), LLVMBuildAnd(l->b, had, w->leader, ""));
     Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
     Ring end = ring_next(w, at);
-    phi_next(l, kt, next);
-    phi_next(l, at.stage, end.stage);
-    phi_next(l, at.phase, end.phase);
-    for (int i = 0; i < acc->n; i++) phi_next(l, sum[i], acc->v[i]);
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, k_tiles(w)), "");
+    wg_phi_next(l, kt, next);
+    wg_phi_next(l, at.stage, end.stage);
+    wg_phi_next(l, at.phase, end.phase);
+    for (int i = 0; i < acc->n; i++) wg_phi_next(l, sum[i], acc->v[i]);
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, wg_k_tiles(w)), "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, exit);
     *last = at.stage;
     return end;
-}
-
-static bool over_cols(const Wg *w, const TInst *i) {
-    return i->kind == T_STORE || (i->id >= 0 && (w->l->deps[i->id] >> w->m.cols & 1));
-}
-
-/* What is the same along columns, beside the loop. */
-static void emit_rows(Wg *w) {
-    const TBlock *b = &w->l->t->body;
-    for (int k = 0; k < b->inst.n; k++)
-        if (b->inst.v[k]->kind != T_LOOP && !over_cols(w, b->inst.v[k]))
-            emit_inst(w->l, b->inst.v[k]);
-}
-
-/* The part of the accumulator at the open rows and columns, which begin at column `from`. */
-static void show_acc(Wg *w, const Acc *acc, int from) {
-    Lower *l = w->l;
-    Frag f = frag_new(l, axis_bit(w->m.rows) | axis_bit(w->m.cols));
-    int per_block = w->t.n / 2;
-    for (int i = 0; i < f.n; i++) {
-        int r = frag_coord(l, f.mask, i, w->m.rows);
-        int c = frag_coord(l, f.mask, i, w->m.cols) + from / 4;
-        f.v[i] = acc->v[r / 2 * per_block + c / 2 * 4 + r % 2 * 2 + c % 2];
-    }
-    l->value[w->m.carry] = f;
-}
-
-/* Columns worked on together after the loop: about 16 elements a thread, so that what is
- * computed for one column part dies before the next. */
-static int slab_cols(const Wg *w) {
-    int blocks = w->t.group_rows / 64;
-    return blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
-}
-
-/* n columns from col0: `from` of the accumulator, in_chunk of the chunk of staged stores. */
-static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_chunk) {
-    const TBlock *b = &w->l->t->body;
-    wg_open_cols(w, col0, n);
-    show_acc(w, acc, from);
-    for (int k = 0; k < b->inst.n; k++) {
-        const TInst *i = b->inst.v[k];
-        if (i->kind == T_LOOP || !over_cols(w, i)) continue;
-        const MmaStaged *s = i->kind == T_STORE ? wg_staged(w, i) : NULL;
-        if (s)
-            wg_hold(w, s, in_chunk);
-        else
-            emit_inst(w->l, i);
-    }
-    w->l->axis[w->m.cols].open = false;
-}
-
-/* Columns and all that is done for them: a chunk of the staged stores, where there are any. */
-typedef struct Part {
-    int from, cols; /* of the accumulator as it lies now */
-    Val row, col;   /* i64: where it begins */
-    int slot, pending;
-} Part;
-
-static void one_part(Wg *w, const Acc *acc, const Part *p) {
-    Lower *l = w->l;
-    int step = slab_cols(w);
-    for (int at = 0; at < p->cols; at += step) {
-        Val col = LLVMBuildAdd(l->b, p->col, LLVMConstInt(l->i64, (unsigned)at, 0), "");
-        one_slab(w, acc, p->from + at, col, p->cols - at < step ? p->cols - at : step, at);
-    }
-    if (w->t.nstaged)
-        wg_flush(w, LLVMBuildTrunc(l->b, p->row, l->i32, ""),
-                 LLVMBuildTrunc(l->b, p->col, l->i32, ""), i32c(l, p->slot), p->pending);
-}
-
-/* A part's place in the ring is its number in the tile modulo the ring's size. How many of the
- * copies committed last may still go on when it is written: those after its last use, which for
- * the first parts was in the tile before. */
-static int pending_of(const Wg *w, int part, int parts) {
-    int ring = w->t.ring, last = part;
-    if (part >= ring) return ring - 1;
-    while (last + ring < parts) last += ring;
-    return parts - 1 - last + part;
-}
-
-static void parts_in_line(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
-    Lower *l = w->l;
-    int parts = (w->t.n + cols - 1) / cols;
-    for (int i = 0; i < parts; i++) {
-        int from = i * cols, left = w->t.n - from;
-        Part p = {.from = from, .cols = left < cols ? left : cols, .row = row};
-        p.col = LLVMBuildAdd(l->b, col0, LLVMConstInt(l->i64, (unsigned)from, 0), "");
-        if (w->t.nstaged) {
-            p.slot = i % w->t.ring;
-            p.pending = pending_of(w, i, parts);
-        }
-        one_part(w, acc, &p);
-    }
-}
-
-/* Registers cannot be indexed: the first part is worked on, then the accumulator moves up by one.
- * Staged stores use one place of the ring. */
-static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
-    Lower *l = w->l;
-    while (w->t.n % cols) cols /= 2;
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
-    LLVMBasicBlockRef body = block_new(l, "part"), exit = block_new(l, "parts");
-    LLVMBuildBr(l->b, body);
-    block_enter(l, body);
-    Val from = phi(l, l->i32, i32c(l, 0), before);
-    Acc now = {acc->n, ARENA_ARRAY(l->arena, Val, acc->n)};
-    for (int i = 0; i < acc->n; i++) now.v[i] = phi(l, l->f32, acc->v[i], before);
-    Part p = {.cols = cols, .row = row};
-    p.col = LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, from, l->i64, ""), "");
-    one_part(w, &now, &p);
-    Val next = LLVMBuildAdd(l->b, from, i32c(l, cols), "");
-    phi_next(l, from, next);
-    int per_block = w->t.n / 2;
-    for (int i = 0; i < acc->n; i++) {
-        bool last = i % per_block + cols / 2 >= per_block;
-        phi_next(l, now.v[i], last ? now.v[i] : now.v[i + cols / 2]);
-    }
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, i32c(l, w->t.n), "");
-    LLVMBuildCondBr(l->b, more, body, exit);
-    block_enter(l, exit);
-}
-
-/* So long for one element that a copy for each would be slow to assemble, and to fetch. */
-static bool is_heavy(const Wg *w) {
-    const TBlock *b = &w->l->t->body;
-    for (int k = 0; k < b->inst.n; k++) {
-        const TInst *i = b->inst.v[k];
-        if (i->kind == T_OP && over_cols(w, i) && op_is_long(i->op)) return true;
-    }
-    return false;
 }
 
 /* Accumulators that leave no registers for finding the tile meanwhile. */
@@ -404,23 +99,19 @@ static Ring mma_tile(Wg *w, Val tile, Ring r) {
         ptx_bar_arrive(l, LLVMBuildSub(l->b, i32c(l, 2 * TURN + 1), turn, ""), PAIR);
         end = ring_skip(w, end);
     }
-    LLVMBasicBlockRef after = uniform_begin(w);
+    LLVMBasicBlockRef after = wg_uniform_begin(w);
     if (!full) wg_decode(w, tile, &row0, &col0); /* while the last products are made */
     wg_open_rows(w, row0);
-    emit_rows(w);
+    wg_emit_rows(w);
     ptx_wgmma_wait(l, acc.n, acc.v);
-    ptx_mbar_arrive(l, empty_bar(w, last), w->leader);
+    ptx_mbar_arrive(l, wg_empty_bar(w, last), w->leader);
     Val row = row0;
     if (!l->s->pingpong) {
         Val of_group = LLVMBuildMul(l->b, w->group, i32c(l, w->t.group_rows), "");
         row = LLVMBuildAdd(l->b, row, LLVMBuildZExt(l->b, of_group, l->i64, ""), "");
     }
-    int cols = w->t.nstaged ? w->t.chunk : slab_cols(w);
-    if (is_heavy(w))
-        parts_in_loop(w, &acc, row, col0, cols);
-    else
-        parts_in_line(w, &acc, row, col0, cols);
-    uniform_end(w, after);
+    wg_emit_out(w, &acc, row, col0);
+    wg_uniform_end(w, after);
     return end;
 }
 
@@ -432,7 +123,7 @@ static void wg_descriptors(Wg *w) {
     Val a = LLVMBuildLShr(l->b, w->smem, i32c(l, 4), "");
     a = LLVMBuildAdd(l->b, a, i32c(l, LOW), "");
     w->desc_b = LLVMBuildAdd(l->b, a, i32c(l, w->t.m * w->t.k * 2 / 16), "");
-    w->desc_a = l->s->pingpong ? a : at_stage(w, a, w->group, w->t.group_rows * w->t.k * 2 / 16);
+    w->desc_a = l->s->pingpong ? a : wg_at_stage(w, a, w->group, w->t.group_rows * w->t.k * 2 / 16);
 }
 
 /* Group g begins with the CTA's g-th tile and takes every second one. */
@@ -464,9 +155,9 @@ static void emit_consumer(Wg *w) {
     Val warp = LLVMBuildLShr(b, t, i32c(l, 5), "");
     Val g = LLVMBuildAnd(b, LLVMBuildLShr(b, t, i32c(l, 2), ""), i32c(l, 7), "");
     Val row = LLVMBuildAdd(b, LLVMBuildShl(b, warp, i32c(l, 4), ""), g, "");
-    w->row = l->s->pingpong ? row : at_stage(w, row, w->group, w->t.group_rows);
+    w->row = l->s->pingpong ? row : wg_at_stage(w, row, w->group, w->t.group_rows);
     w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
-    tile_loop(w, l->s->pingpong ? take_turns(w) : ring_start(w), mma_tile);
+    wg_tile_loop(w, l->s->pingpong ? take_turns(w) : ring_start(w), mma_tile);
     if (w->t.nstaged) ptx_bulk_wait_read(l, 0, w->leader); /* then the CTA's memory may go */
     LLVMBuildRetVoid(b);
 }
@@ -488,8 +179,8 @@ static void barriers_init(Wg *w) {
     LLVMBuildCondBr(l->b, first, init, after);
     block_enter(l, init);
     for (int s = 0; s < w->t.stages; s++) {
-        ptx_mbar_init(l, full_bar(w, i32c(l, s)), 1);
-        ptx_mbar_init(l, empty_bar(w, i32c(l, s)), l->s->pingpong ? 1 : w->t.groups);
+        ptx_mbar_init(l, wg_full_bar(w, i32c(l, s)), 1);
+        ptx_mbar_init(l, wg_empty_bar(w, i32c(l, s)), l->s->pingpong ? 1 : w->t.groups);
     }
     ptx_mbar_init_done(l);
     LLVMBuildBr(l->b, after);
@@ -512,7 +203,7 @@ static void emit_body(Wg *w) {
     Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, loads, load, mma);
     block_enter(l, load);
-    emit_loader(w);
+    wg_loader(w);
     block_enter(l, mma);
     emit_consumer(w);
 }

@@ -1,5 +1,7 @@
-/* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel and its main loops),
- * wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
+/* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
+ * wgmma_ring.c (stages), wgmma_load.c (who loads), wgmma_out.c (after the loop), wgmma_store.c
+ * (stores through shared memory), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c
+ * (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -26,6 +28,41 @@ typedef struct Wg {
     Val desc_a, desc_b; /* of stage 0: low words */
     Val row, col;       /* i32: of the thread's first element in the tile */
 } Wg;
+
+/* A place in the ring: i32 stage, i32 phase bit (wgmma_ring.c). */
+typedef struct Ring {
+    Val stage, phase;
+} Ring;
+
+typedef Ring TileFn(Wg *w, Val tile, Ring r);
+
+Ring ring_start(const Wg *w);
+Ring ring_next(Wg *w, Ring r);
+Ring ring_skip(Wg *w, Ring r);                         /* past a whole tile */
+const Ix *wg_k_tiles(const Wg *w);                     /* stages that a tile takes */
+Val wg_at_stage(Wg *w, Val base, Val stage, int size); /* base + stage * size */
+Val wg_full_bar(Wg *w, Val stage);
+Val wg_empty_bar(Wg *w, Val stage);
+
+Val wg_phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before);
+void wg_phi_next(Lower *l, Val p, Val v); /* from where code goes now */
+/* for (tile = first; tile < tiles; tile += stride) do_tile */
+void wg_tile_loop(Wg *w, Ring start, TileFn *do_tile);
+/* From begin to end, uniform arithmetic goes to a block of its own, before what follows. */
+LLVMBasicBlockRef wg_uniform_begin(Wg *w);
+void wg_uniform_end(Wg *w, LLVMBasicBlockRef after);
+
+void wg_loader(Wg *w); /* the loading role, to its end (wgmma_load.c) */
+
+/* After the loop (wgmma_out.c). acc: as ptx_wgmma has it. */
+typedef struct Acc {
+    int n;
+    Val *v;
+} Acc;
+
+void wg_emit_rows(Wg *w); /* what is the same along columns */
+/* All the rest, and the stores; row: i64, of the group's first row; col0: i64, of the tile. */
+void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0);
 
 /* Where a tile begins: sets the batch axes, returns rows and columns as i64. */
 void wg_decode(Wg *w, Val tile, Val *row0, Val *col0);

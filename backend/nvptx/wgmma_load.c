@@ -1,0 +1,64 @@
+/* wgmma_load.c - the warpgroup that loads: one thread copies boxes of both factors into the ring.
+ */
+#include "backend/nvptx/wgmma_int.h"
+
+/* The box of a factor at the open axes, which hold one element each. */
+static void load_box(Wg *w, const MmaFactor *f, int map, Val to, Val bar) {
+    Lower *l = w->l;
+    const TInst *i = f->load;
+    Val coord[5];
+    for (int d = 0; d < i->nix; d++) {
+        Frag x = frag_ix(l, i->ix[d]);
+        coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
+    }
+    ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, to, bar);
+}
+
+static Ring load_tile(Wg *w, Val tile, Ring r) {
+    Lower *l = w->l;
+    Val row0, col0;
+    wg_decode(w, tile, &row0, &col0);
+    wg_open_one(w, w->m.rows, row0);
+    wg_open_one(w, w->m.cols, col0);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
+    LLVMBuildBr(l->b, body);
+    block_enter(l, body);
+    Val kt = wg_phi(l, l->i32, i32c(l, 0), before);
+    Ring at = {wg_phi(l, l->i32, r.stage, before), wg_phi(l, l->i32, r.phase, before)};
+    Val k0 = LLVMBuildMul(l->b, kt, i32c(l, w->t.k), "");
+    wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
+    ptx_mbar_wait(l, wg_empty_bar(w, at.stage), LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
+    Val full = wg_full_bar(w, at.stage);
+    ptx_mbar_expect(l, full, w->t.stage_bytes);
+    Val to = wg_at_stage(w, w->smem, at.stage, w->t.stage_bytes);
+    load_box(w, &w->m.a, w->map_a, to, full);
+    to = LLVMBuildAdd(l->b, to, i32c(l, w->t.m * w->t.k * 2), "");
+    load_box(w, &w->m.b, w->map_b, to, full);
+    Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
+    Ring end = ring_next(w, at);
+    wg_phi_next(l, kt, next);
+    wg_phi_next(l, at.stage, end.stage);
+    wg_phi_next(l, at.phase, end.phase);
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, wg_k_tiles(w)), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, exit);
+    return end;
+}
+
+void wg_loader(Wg *w) {
+    Lower *l = w->l;
+    ptx_setmaxnreg(l, w->t.load_regs, false);
+    LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "idle");
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, first, one, rest);
+    block_enter(l, one);
+    ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_a));
+    ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_b));
+    LLVMBasicBlockRef after = wg_uniform_begin(w);
+    wg_tile_loop(w, ring_start(w), load_tile);
+    wg_uniform_end(w, after);
+    LLVMBuildBr(l->b, rest);
+    block_enter(l, rest);
+    LLVMBuildRetVoid(l->b);
+}

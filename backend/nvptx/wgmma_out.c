@@ -1,0 +1,142 @@
+/* wgmma_out.c - all that follows the loop, on the accumulator where it lies: by parts of its
+ * columns, so that what is computed for one part dies before the next; in line, or for long code in
+ * a loop. */
+#include "backend/nvptx/wgmma_int.h"
+
+static bool over_cols(const Wg *w, const TInst *i) {
+    return i->kind == T_STORE || (i->id >= 0 && (w->l->deps[i->id] >> w->m.cols & 1));
+}
+
+/* What is the same along columns, beside the loop. */
+void wg_emit_rows(Wg *w) {
+    const TBlock *b = &w->l->t->body;
+    for (int k = 0; k < b->inst.n; k++)
+        if (b->inst.v[k]->kind != T_LOOP && !over_cols(w, b->inst.v[k]))
+            emit_inst(w->l, b->inst.v[k]);
+}
+
+/* The part of the accumulator at the open rows and columns, which begin at column `from`. */
+static void show_acc(Wg *w, const Acc *acc, int from) {
+    Lower *l = w->l;
+    Frag f = frag_new(l, axis_bit(w->m.rows) | axis_bit(w->m.cols));
+    int per_block = w->t.n / 2;
+    for (int i = 0; i < f.n; i++) {
+        int r = frag_coord(l, f.mask, i, w->m.rows);
+        int c = frag_coord(l, f.mask, i, w->m.cols) + from / 4;
+        f.v[i] = acc->v[r / 2 * per_block + c / 2 * 4 + r % 2 * 2 + c % 2];
+    }
+    l->value[w->m.carry] = f;
+}
+
+/* Columns worked on together after the loop: about 16 elements a thread, so that what is
+ * computed for one column part dies before the next. */
+static int slab_cols(const Wg *w) {
+    int blocks = w->t.group_rows / 64;
+    return blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
+}
+
+/* n columns from col0: `from` of the accumulator, in_chunk of the chunk of staged stores. */
+static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_chunk) {
+    const TBlock *b = &w->l->t->body;
+    wg_open_cols(w, col0, n);
+    show_acc(w, acc, from);
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_LOOP || !over_cols(w, i)) continue;
+        const MmaStaged *s = i->kind == T_STORE ? wg_staged(w, i) : NULL;
+        if (s)
+            wg_hold(w, s, in_chunk);
+        else
+            emit_inst(w->l, i);
+    }
+    w->l->axis[w->m.cols].open = false;
+}
+
+/* Columns and all that is done for them: a chunk of the staged stores, where there are any. */
+typedef struct Part {
+    int from, cols; /* of the accumulator as it lies now */
+    Val row, col;   /* i64: where it begins */
+    int slot, pending;
+} Part;
+
+static void one_part(Wg *w, const Acc *acc, const Part *p) {
+    Lower *l = w->l;
+    int step = slab_cols(w);
+    for (int at = 0; at < p->cols; at += step) {
+        Val col = LLVMBuildAdd(l->b, p->col, LLVMConstInt(l->i64, (unsigned)at, 0), "");
+        one_slab(w, acc, p->from + at, col, p->cols - at < step ? p->cols - at : step, at);
+    }
+    if (w->t.nstaged)
+        wg_flush(w, LLVMBuildTrunc(l->b, p->row, l->i32, ""),
+                 LLVMBuildTrunc(l->b, p->col, l->i32, ""), i32c(l, p->slot), p->pending);
+}
+
+/* A part's place in the ring is its number in the tile modulo the ring's size. How many of the
+ * copies committed last may still go on when it is written: those after its last use, which for
+ * the first parts was in the tile before. */
+static int pending_of(const Wg *w, int part, int parts) {
+    int ring = w->t.ring, last = part;
+    if (part >= ring) return ring - 1;
+    while (last + ring < parts) last += ring;
+    return parts - 1 - last + part;
+}
+
+static void parts_in_line(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
+    Lower *l = w->l;
+    int parts = (w->t.n + cols - 1) / cols;
+    for (int i = 0; i < parts; i++) {
+        int from = i * cols, left = w->t.n - from;
+        Part p = {.from = from, .cols = left < cols ? left : cols, .row = row};
+        p.col = LLVMBuildAdd(l->b, col0, LLVMConstInt(l->i64, (unsigned)from, 0), "");
+        if (w->t.nstaged) {
+            p.slot = i % w->t.ring;
+            p.pending = pending_of(w, i, parts);
+        }
+        one_part(w, acc, &p);
+    }
+}
+
+/* Registers cannot be indexed: the first part is worked on, then the accumulator moves up by one.
+ * Staged stores use one place of the ring. */
+static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
+    Lower *l = w->l;
+    while (w->t.n % cols) cols /= 2;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef body = block_new(l, "part"), exit = block_new(l, "parts");
+    LLVMBuildBr(l->b, body);
+    block_enter(l, body);
+    Val from = wg_phi(l, l->i32, i32c(l, 0), before);
+    Acc now = {acc->n, ARENA_ARRAY(l->arena, Val, acc->n)};
+    for (int i = 0; i < acc->n; i++) now.v[i] = wg_phi(l, l->f32, acc->v[i], before);
+    Part p = {.cols = cols, .row = row};
+    p.col = LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, from, l->i64, ""), "");
+    one_part(w, &now, &p);
+    Val next = LLVMBuildAdd(l->b, from, i32c(l, cols), "");
+    wg_phi_next(l, from, next);
+    int per_block = w->t.n / 2;
+    for (int i = 0; i < acc->n; i++) {
+        bool last = i % per_block + cols / 2 >= per_block;
+        wg_phi_next(l, now.v[i], last ? now.v[i] : now.v[i + cols / 2]);
+    }
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, i32c(l, w->t.n), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, exit);
+}
+
+/* So long for one element that a copy for each would be slow to assemble, and to fetch. */
+static bool is_heavy(const Wg *w) {
+    const TBlock *b = &w->l->t->body;
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_OP && over_cols(w, i) && op_is_long(i->op)) return true;
+    }
+    return false;
+}
+
+void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0) {
+    int cols = w->t.nstaged ? w->t.chunk : slab_cols(w);
+    if (is_heavy(w))
+        parts_in_loop(w, acc, row, col0, cols);
+    else
+        parts_in_line(w, acc, row, col0, cols);
+}

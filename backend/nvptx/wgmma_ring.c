@@ -1,0 +1,98 @@
+/* wgmma_ring.c - stages, their barriers, and the loops that both sides of the ring walk: what
+ * wgmma.c says about the ring, in code. */
+#include "backend/nvptx/wgmma_int.h"
+
+const Ix *wg_k_tiles(const Wg *w) {
+    IxPool *p = w->l->t->ix;
+    const Ix *n = ix_add(p, w->l->t->axes.v[w->m.k].extent, ix_const(p, w->t.k - 1));
+    return ix_div(p, n, ix_const(p, w->t.k));
+}
+
+Ring ring_start(const Wg *w) {
+    return (Ring){i32c(w->l, 0), i32c(w->l, 0)};
+}
+
+Ring ring_next(Wg *w, Ring r) {
+    Lower *l = w->l;
+    Val next = LLVMBuildAdd(l->b, r.stage, i32c(l, 1), "");
+    Val wraps = LLVMBuildICmp(l->b, LLVMIntEQ, next, i32c(l, w->t.stages), "");
+    next = LLVMBuildSelect(l->b, wraps, i32c(l, 0), next, "");
+    return (Ring){next, LLVMBuildXor(l->b, r.phase, LLVMBuildZExt(l->b, wraps, l->i32, ""), "")};
+}
+
+/* What the ring is after a whole tile. */
+Ring ring_skip(Wg *w, Ring r) {
+    Lower *l = w->l;
+    IxPool *p = l->t->ix;
+    const Ix *n = wg_k_tiles(w), *stages = ix_const(p, w->t.stages);
+    Val next = LLVMBuildAdd(l->b, r.stage, uniform32(w, ix_mod(p, n, stages)), "");
+    Val wraps = LLVMBuildICmp(l->b, LLVMIntUGE, next, i32c(l, w->t.stages), "");
+    Val less = LLVMBuildSub(l->b, next, i32c(l, w->t.stages), "");
+    Val flips = uniform32(w, ix_mod(p, ix_div(p, n, stages), ix_const(p, 2)));
+    flips = LLVMBuildXor(l->b, flips, LLVMBuildZExt(l->b, wraps, l->i32, ""), "");
+    return (Ring){LLVMBuildSelect(l->b, wraps, less, next, ""),
+                  LLVMBuildXor(l->b, r.phase, flips, "")};
+}
+
+Val wg_at_stage(Wg *w, Val base, Val stage, int size) {
+    Lower *l = w->l;
+    return LLVMBuildAdd(l->b, base, LLVMBuildMul(l->b, stage, i32c(l, size), ""), "");
+}
+
+Val wg_full_bar(Wg *w, Val stage) {
+    return wg_at_stage(w, w->bars, stage, 8);
+}
+
+Val wg_empty_bar(Wg *w, Val stage) {
+    Val first = LLVMBuildAdd(w->l->b, w->bars, i32c(w->l, 8 * w->t.stages), "");
+    return wg_at_stage(w, first, stage, 8);
+}
+
+/* ---- loops ---------------------------------------------------------------------------------- */
+
+Val wg_phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before) {
+    Val p = LLVMBuildPhi(l->b, t, "");
+    LLVMAddIncoming(p, &from, &before, 1);
+    return p;
+}
+
+void wg_phi_next(Lower *l, Val p, Val v) {
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    LLVMAddIncoming(p, &v, &here, 1);
+}
+
+/* for (tile = first; tile < tiles; tile += stride) do_tile */
+void wg_tile_loop(Wg *w, Ring start, TileFn *do_tile) {
+    Lower *l = w->l;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef head = block_new(l, "tile"), body = block_new(l, "work");
+    LLVMBasicBlockRef exit = block_new(l, "done");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val tile = wg_phi(l, l->i32, w->first, before);
+    Ring r = {wg_phi(l, l->i32, start.stage, before), wg_phi(l, l->i32, start.phase, before)};
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, tile, wg_tiles(w), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, body);
+    Ring end = do_tile(w, tile, r);
+    wg_phi_next(l, tile, LLVMBuildAdd(l->b, tile, w->stride, ""));
+    wg_phi_next(l, r.stage, end.stage);
+    wg_phi_next(l, r.phase, end.phase);
+    LLVMBuildBr(l->b, head);
+    block_enter(l, exit);
+}
+
+/* From here uniform arithmetic goes to a block of its own, before what follows. */
+LLVMBasicBlockRef wg_uniform_begin(Wg *w) {
+    Lower *l = w->l;
+    LLVMBasicBlockRef uniform = block_new(l, "uniform"), after = block_new(l, "after");
+    LLVMBuildBr(l->b, uniform);
+    block_enter(l, uniform);
+    LLVMPositionBuilderAtEnd(l->entry, uniform);
+    block_enter(l, after);
+    return after;
+}
+
+void wg_uniform_end(Wg *w, LLVMBasicBlockRef after) {
+    LLVMBuildBr(w->l->entry, after);
+}
