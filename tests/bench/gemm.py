@@ -1,150 +1,232 @@
 #!/usr/bin/env python3
-"""GEMM + epilogue of fkc against cuBLASLt's fused kernels (as torch calls them), in one process.
+"""fkc's matrix products against cuBLAS, cuBLASLt and inductor, as torch calls them: every bar of them.
 
-    tests/bench/gemm.py LIBFK.so GEMM.fkm [SHAPE...]      SHAPE: MxNxK; default: the nine of the bars
+    tests/bench/gemm.py BUILD [SUITE...] [options]     BUILD: build-gpu (tests/gpu/pack.sh makes it)
 
-For each shape and fn: our output is checked against an f32 product (norm of the error below 3e-3),
-then ours and theirs are timed in turn, the L2 overwritten before each sample, the queue kept full
-by a sleep kernel, medians of ROUNDS. Prints TFLOP/s and the ratio; the geometric mean last.
+Suites: nine, orders, unseen (needs --seed), gated, odd, fp8, thin; default: all. Each row checks our
+output against an f32 product and between two launches, then times both sides in turn (benchlib.py
+says how) and prints our variant, both figures and theirs/ours as times. Bars last. Every row goes to
+DIR/bench.jsonl, from which table.py makes the tables of RESULTS.md.
+
+The rows run in a process of their own: one that crashes, hangs or breaks the GPU's context costs its
+row; the rest goes on in a new process.
 """
-import ctypes as C
+import argparse
+import json
 import math
 import os
-import random
-import statistics
+import queue
+import subprocess
 import sys
+import threading
+import time
 
-import torch
+import suites
 
-ROUNDS = int(os.environ.get("ROUNDS", "15"))
-SHAPES = ["4096x4096x4096", "8192x8192x8192", "8192x8192x1024", "8192x8192x512", "16384x4096x4096",
-          "1000x4104x4096", "512x4096x4096", "256x4096x4096", "64x4096x4096"]
-
-
-class DLTensor(C.Structure):
-    _fields_ = [("data", C.c_void_p), ("device_type", C.c_int), ("device_id", C.c_int), ("ndim", C.c_int),
-                ("code", C.c_uint8), ("bits", C.c_uint8), ("lanes", C.c_uint16),
-                ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64)),
-                ("byte_offset", C.c_uint64)]
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-CODES = {torch.bfloat16: (4, 16), torch.float16: (2, 16), torch.float32: (2, 32)}
+# ---- the process with the GPU ----
+
+def measure(torch, lib, row, o):
+    import benchlib
+    torch.manual_seed(1)
+    case = suites.CASES[row.fn](torch, row)
+    ours = benchlib.Ours(lib, os.path.join(o.build, "modules", row.module + ".fkm"), row.fn,
+                         case.inputs + [case.out])
+    variant = ours.variants()
+    e = benchlib.checked(ours, case.out, case.want, case.norm, case.most)
+    result = {"variant": variant, "error": e}
+    try:
+        want = case.want if case.theirs_want is None else case.theirs_want
+        result["their error"], _ = benchlib.error(case.theirs(), want)
+        if not result["their error"] < case.theirs_norm:
+            raise ValueError(f"they compute something else: error {result['their error']:.3g}")
+        calls = [ours, case.theirs]
+    except Exception as x:  # ours can still be timed
+        result["their failure"] = f"{type(x).__name__}: {x}".splitlines()[0][:200]
+        torch.cuda.synchronize()
+        calls = [ours]
+    case.want = case.theirs_want = None
+    times, how = benchlib.timed(calls, o.rounds, row.launches, row.flush, row.sleep)
+    result.update(how)
+    for side, t in zip(("ours", "theirs"), times):
+        result[side + " us"], result[side + " quartiles us"] = t[0] * 1e3, [t[1] * 1e3, t[2] * 1e3]
+        result[side] = suites.per_ms(row, t[0])
+    if len(times) == 2:
+        result["ratio"] = times[1][0] / times[0][0]
+    return result
 
 
-def dl(t):
-    n = t.dim()
-    shape, strides = (C.c_int64 * n)(*t.shape), (C.c_int64 * n)(*t.stride())
-    code, bits = CODES[t.dtype]
-    d = DLTensor(t.data_ptr(), 2, 0, n, code, bits, 1, shape, strides, 0)
-    d.keep = (shape, strides, t)
-    return d
+def child(o, rows):
+    """Speaks to its parent in lines: '@' and JSON."""
+    def say(**k):
+        print("@" + json.dumps(k), flush=True)
+    import torch
+    import benchlib
+    torch.set_grad_enabled(False)
+    torch.zeros(1, device="cuda")
+    lib = benchlib.Lib(os.path.join(o.build, "libfk.so"))
+    say(ready=f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    for i in o.child:
+        say(start=i)
+        try:
+            result = measure(torch, lib, rows[i], o)
+        except Exception as x:
+            result = {"failure": f"{type(x).__name__}: {x}"[:600]}
+        say(row=i, result=result)
+        try:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+        except Exception:  # the context is lost: the parent starts another process
+            os._exit(7)
 
 
-class Fn:
-    def __init__(self, lib, module, name):
-        self.lib, self.h = lib, C.c_void_p()
-        check(lib, lib.fk_module_fn(module, name.encode(), C.byref(self.h)))
+# ---- the parent ----
 
-    def bind(self, tensors):
-        ts = [dl(t) for t in tensors]
-        args = (C.POINTER(DLTensor) * len(ts))(*[C.pointer(t) for t in ts])
-        size = C.c_size_t()
-        check(self.lib, self.lib.fk_fn_workspace_size(self.h, args, len(ts), C.byref(size)))
-        ws = torch.zeros(max(size.value, 256), dtype=torch.uint8, device="cuda")
-        stream = C.c_void_p(torch.cuda.current_stream().cuda_stream)
-        check(self.lib, self.lib.fk_workspace_init(self.h, args, len(ts), C.c_void_p(ws.data_ptr()),
-                                                   size, stream))
-
-        def launch():
-            check(self.lib, self.lib.fk_launch(self.h, args, len(ts), C.c_void_p(ws.data_ptr()), size, stream))
-        launch.keep = (ts, ws)
-        return launch
+def put(row, r):
+    head = f"{row.fn:9s} {row.shape:17s}"
+    if "failure" in r:
+        print(f"{head} FAILED {r['failure']}", flush=True)
+        return
+    theirs = f"theirs {r['theirs']:7.2f} {row.unit:7s} ratio {r['ratio']:.3f}" if "ratio" in r else \
+        f"{row.unit:7s} theirs FAILED {r.get('their failure')}"
+    note = " (host-bound?)" if r["host"] else ""
+    print(f"{head} {r['variant']:18s} ours {r['ours']:7.2f} {theirs}  {r['ours us']:.1f} us"
+          f"  err {r['error']:.2e} x{r['rounds']} {row.flush} {row.against}{note}", flush=True)
 
 
-def check(lib, status):
-    if status:
-        lib.fk_last_error.restype = C.c_char_p
-        raise SystemExit("libfk: " + lib.fk_last_error().decode())
+class Children:
+    """Runs rows in child processes, in order; on_row(i, result) for each."""
+
+    def __init__(self, o, argv, on_row, limit_of, log):
+        self.o, self.argv, self.on_row, self.limit_of, self.log = o, argv, on_row, limit_of, log
+
+    def spawn(self, todo):
+        command = [sys.executable, "-u", os.path.join(HERE, "gemm.py"), *self.argv,
+                   "--child", ",".join(map(str, todo))]
+        self.p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.lines = queue.Queue()
+
+        def read(p, lines):
+            for line in p.stdout:
+                lines.put(line)
+            lines.put(None)
+        threading.Thread(target=read, args=(self.p, self.lines), daemon=True).start()
+
+    def one(self, todo):
+        """Until the process ends, or hangs and is killed. Returns the rows left, or None: it never began."""
+        self.spawn(todo)
+        left, now, deadline, began = list(todo), None, time.time() + 180, False
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0.1, deadline - time.time()))
+            except queue.Empty:
+                line, why = None, "it took too long: stopped"
+            else:
+                why = "the process died"
+            if line is None:
+                self.p.kill()
+                self.p.wait()
+                if now is not None:
+                    self.on_row(now, {"failure": f"{why} (see bench.log)"})
+                    left.remove(now)
+                return left if began else None
+            if not line.startswith("@"):
+                self.log.write(line)
+                continue
+            m = json.loads(line[1:])
+            if "ready" in m:
+                began = True
+                print(m["ready"], flush=True)
+            elif "start" in m:
+                now, deadline = m["start"], time.time() + self.limit_of(m["start"])
+            else:
+                self.on_row(m["row"], m["result"])
+                left.remove(m["row"])
+                now, deadline = None, time.time() + 60
+            if not left:
+                deadline = time.time() + 10
+
+    def run(self, todo):
+        while todo:
+            left = self.one(todo)
+            if left is None or left == todo:
+                print("the GPU process does not start: see bench.log", flush=True)
+                return False
+            todo = left
+        return True
 
 
-flush = None
+def put_bars(rows, results):
+    ok = True
+    for bar in suites.BARS:
+        mine = [(row, results.get(i, {})) for i, row in enumerate(rows)
+                if row.suite == bar.suite and row.group == bar.group]
+        if not mine:
+            continue
+        ratios = [r["ratio"] for _, r in mine if "ratio" in r]
+        speeds = [r["ours"] for _, r in mine if "ours" in r]
+        text, passed = f"{bar.suite} {bar.group}: {len(ratios)} of {len(mine)} rows", len(ratios) == len(mine)
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            text += f", mean {mean:.3f}" + (f" (bar {bar.mean})" if bar.mean else "")
+            text += f", least {min(ratios):.3f}" + (f" (bar {bar.least})" if bar.least else "")
+            passed &= not (bar.mean and mean < bar.mean) and not (bar.least and min(ratios) < bar.least)
+        if bar.tbs:
+            text += f", {min(speeds, default=0):.2f} TB/s (bar {bar.tbs})"
+            passed = len(speeds) == len(mine) and min(speeds) >= bar.tbs
+        has_bar = bar.mean or bar.least or bar.tbs
+        print(f"{'PASS' if passed else 'FAIL'}  {text}" if has_bar else f"info  {text}", flush=True)
+        ok &= bool(passed or not has_bar)
+    return ok
 
 
-def sample(launch):
-    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    flush.zero_()
-    torch.cuda._sleep(200000)
-    a.record()
-    launch()
-    b.record()
-    return a, b
-
-
-def timed(launches):
-    for f in launches:
-        for _ in range(2):
-            f()
-    torch.cuda.synchronize()
-    marks = [[] for _ in launches]
-    for _ in range(ROUNDS):
-        order = list(range(len(launches)))
-        random.shuffle(order)
-        for i in order:
-            marks[i].append(sample(launches[i]))
-    torch.cuda.synchronize()
-    return [statistics.median(a.elapsed_time(b) for a, b in m) for m in marks]
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("build")
+    p.add_argument("suite", nargs="*")
+    p.add_argument("--rounds", type=int, default=int(os.environ.get("ROUNDS", "25")))
+    p.add_argument("--seed", type=int, help="of the shapes of `unseen`")
+    p.add_argument("--only", default="", help="rows whose 'fn shape' contains this text")
+    p.add_argument("--out", default=os.environ.get("OUT", ""), help="folder of bench.jsonl (default: $OUT, else BUILD)")
+    p.add_argument("--list", action="store_true", help="print the rows, run none")
+    p.add_argument("--child", type=lambda s: [int(v) for v in s.split(",")], help=argparse.SUPPRESS)
+    o = p.parse_args()
+    unknown = [s for s in o.suite if s not in suites.SUITES]
+    if unknown:
+        p.error(f"no suite {unknown[0]}; there are {', '.join(suites.SUITES)}")
+    o.suite = o.suite or list(suites.SUITES)
+    return o
 
 
 def main():
-    global flush
-    lib = C.CDLL(sys.argv[1])
-    for name in ("fk_launch", "fk_module_fn", "fk_device_open"):
-        getattr(lib, name).restype = C.c_int
-    torch.manual_seed(1)
-    random.seed(1)
-    torch.zeros(1, device="cuda")
-    flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
-    device, module = C.c_void_p(), C.c_void_p()
-    check(lib, lib.fk_device_open(b"cuda", C.byref(device)))
-    check(lib, lib.fk_module_load_file(device, sys.argv[2].encode(), C.byref(module)))
-    fns = {n: Fn(lib, module, n) for n in ("plain", "gelu_bias", "relu_bias")}
-    ratios = {n: [] for n in fns}
-    print(torch.cuda.get_device_name(), torch.__version__)
-    for shape in sys.argv[3:] or SHAPES:
-        m, n, k = map(int, shape.split("x"))
-        x = torch.randn(m, k, device="cuda").bfloat16()
-        w = (torch.randn(n, k, device="cuda") * 2 / math.sqrt(k)).bfloat16()
-        b = torch.randn(n, device="cuda").bfloat16()
-        y = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        z = x.float() @ w.float().t()
-        lt = torch.ops.aten._addmm_activation
-        theirs = {"plain": lambda: torch.mm(x, w.t()), "gelu_bias": lambda: lt(b, x, w.t(), use_gelu=True),
-                  "relu_bias": lambda: lt(b, x, w.t(), use_gelu=False)}
-        want = {"plain": z, "gelu_bias": torch.nn.functional.gelu(z + b.float(), approximate="tanh"),
-                "relu_bias": torch.relu(z + b.float())}
-        for name, fn in fns.items():
-            ours = fn.bind([x, w, y] if name == "plain" else [x, w, b, y])
-            y.fill_(float("nan"))
-            ours()
-            torch.cuda.synchronize()
-            err = ((y.float() - want[name]).norm() / want[name].norm()).item()
-            first = y.clone()
-            ours()
-            torch.cuda.synchronize()
-            same = torch.equal(first.view(torch.int16), y.view(torch.int16))
-            if not err < 3e-3 or not same:
-                print(f"WRONG {name} {shape}: error {err:.3g}, repeat {'same' if same else 'DIFFERS'}")
-                continue
-            mine, other = timed([ours, theirs[name]])
-            flops = 2 * m * n * k / 1e9
-            ratios[name].append(other / mine)
-            print(f"{name:10s} {shape:16s} ours {flops / mine:7.1f}  theirs {flops / other:7.1f} TFLOP/s"
-                  f"  ratio {other / mine:.3f}  error {err:.2e}", flush=True)
-        del z, want
-    for name, r in ratios.items():
-        if r:
-            mean = math.exp(sum(map(math.log, r)) / len(r))
-            print(f"{name:10s} geometric mean {mean:.3f}, least {min(r):.3f}, of {len(r)}")
+    o = arguments()
+    if "unseen" in o.suite and o.seed is None:
+        print("unseen: skipped, its shapes need --seed=N")
+    rows = [r for s in o.suite if s != "unseen" or o.seed is not None for r in suites.SUITES[s](o.seed)]
+    rows = [r for r in rows if o.only in f"{r.fn} {r.shape}"]
+    if o.child:
+        return child(o, rows)
+    if o.list:
+        for r in rows:
+            print(f"{r.suite:7s} {r.group:20s} {r.module}:{r.fn} {r.shape} against {r.against}")
+        return 0
+    out = o.out or o.build
+    results = {}
+    head = {"date": time.strftime("%Y-%m-%d %H:%M"), "seed": o.seed}
+    with open(os.path.join(out, "bench.jsonl"), "a") as data, open(os.path.join(out, "bench.log"), "a") as log:
+        def on_row(i, result):
+            results[i] = result
+            data.write(json.dumps({**head, **vars(rows[i]), **result}) + "\n")
+            data.flush()
+            if i == 0 or rows[i].suite != rows[i - 1].suite:
+                print(f"---- {rows[i].suite}")
+            put(rows[i], result)
+        children = Children(o, sys.argv[1:], on_row, lambda i: rows[i].limit, log)
+        children.run(list(range(len(rows))))
+    return 0 if put_bars(rows, results) else 1
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""The suites of gemm.py: which rows there are and what they must reach (no torch needed), and how the
+tensors, the reference and the other side of a row are made (torch is handed in).
+"""
+import math
+import random
+from dataclasses import dataclass, field
+
+NINE = ["4096x4096x4096", "8192x8192x8192", "8192x8192x1024", "8192x8192x512", "16384x4096x4096",
+        "1000x4104x4096", "512x4096x4096", "256x4096x4096", "64x4096x4096"]
+THRICE = {"4096x4096x4096", "8192x8192x8192", "16384x4096x4096"}  # back to back in a sample
+COMPILE_MODE = "max-autotune-no-cudagraphs"  # max-autotune's kernels without a copy of every input
+
+
+@dataclass
+class Row:
+    suite: str
+    group: str   # rows of one bar
+    fn: str
+    shape: str   # MxNxK
+    module: str = "gemm"
+    against: str = ""
+    flush: str = "zero"
+    unit: str = "TFLOP/s"
+    limit: int = 60  # seconds after which the row is given up
+    sleep: int = 200000
+
+    @property
+    def launches(self):
+        return 3 if self.shape in THRICE else 1
+
+
+@dataclass
+class Bar:
+    suite: str
+    group: str
+    mean: float = None   # of the ratios, geometric
+    least: float = None  # none below
+    tbs: float = None    # TB/s of the weights, least
+
+
+BARS = [
+    Bar("nine", "plain", mean=1.0),
+    Bar("nine", "gelu_bias", mean=1.08, least=0.99),
+    Bar("nine", "relu_bias", mean=1.04, least=0.97),
+    Bar("orders", "nn tn tt", mean=0.97),
+    Bar("orders", "nt"),
+    Bar("unseen", "gelu_bias", mean=1.03),
+    Bar("gated", "4096", least=1.25),
+    Bar("gated", "8192", least=1.10),
+    Bar("odd", "N=4097", least=4.0),
+    Bar("odd", "K=4095", least=1.0),
+    Bar("fp8", "fast, row scales", least=1.0),
+    Bar("fp8", "fast, they: tensor scales"),
+    Bar("fp8", "promoted, row scales", least=0.97),
+    Bar("fp8", "promoted, they: tensor scales"),
+    Bar("thin", "16 rows", least=1.0),
+    Bar("thin", "K=16384", least=0.95),
+    Bar("thin", "64 rows, gelu", least=0.99),
+    Bar("thin", "1 row", tbs=3.6),
+    Bar("thin", "1 row, dirty L2"),
+    Bar("thin", "vector", tbs=3.6),
+]
+
+
+def unseen_shapes(seed, count=6):
+    """Uniform; the largest takes 8 GB with its reference."""
+    r = random.Random(seed)
+    return [f"{r.randint(100, 20000)}x{8 * r.randint(32, 2048)}x{8 * r.randint(32, 2048)}" for _ in range(count)]
+
+
+def suite_nine(seed):
+    menu = [("plain", "mm"), ("gelu_bias", "GELU_BIAS"), ("relu_bias", "RELU_BIAS")]
+    return [Row("nine", f, f, s, against=t) for s in NINE for f, t in menu]
+
+
+def suite_orders(seed):
+    rows = []
+    for s in ("4096x4096x4096", "8192x8192x8192"):
+        rows += [Row("orders", "nn tn tt", f, s, module="gemm_orders", against="mm") for f in ("nn", "tn", "tt")]
+        rows += [Row("orders", "nt", "plain", s, against="mm")]
+    return rows
+
+
+def suite_unseen(seed):
+    return [Row("unseen", "gelu_bias", "gelu_bias", s, against="GELU_BIAS") for s in unseen_shapes(seed)]
+
+
+def suite_gated(seed):
+    return [Row("gated", s.split("x")[0], "gated", s, module="gemm_gated", against=COMPILE_MODE, limit=240,
+                sleep=1000000) for s in ("4096x4096x4096", "8192x8192x8192")]
+
+
+def suite_odd(seed):
+    return [Row("odd", "N=4097", "plain", "4095x4097x4096", against="mm"),
+            Row("odd", "K=4095", "plain", "4096x4096x4095", against="mm")]
+
+
+def suite_fp8(seed):
+    return [Row("fp8", f"{a}, {'' if s == 'row' else 'they: '}{s} scales", "scaled", "8192x8192x8192",
+                module="gemm_fp8_fast" if a == "fast" else "gemm_fp8", against=f"scaled_mm {s} {a}")
+            for a in ("fast", "promoted") for s in ("row", "tensor")]
+
+
+def suite_thin(seed):
+    return [Row("thin", "16 rows", "plain", "16x4096x4096", against="mm"),
+            Row("thin", "K=16384", "plain", "512x512x16384", against="mm"),
+            Row("thin", "64 rows, gelu", "gelu_bias", "64x4096x4096", against="GELU_BIAS"),
+            Row("thin", "1 row", "plain", "1x8192x8192", against="mm", flush="read", unit="TB/s"),
+            Row("thin", "1 row, dirty L2", "plain", "1x8192x8192", against="mm", unit="TB/s"),
+            Row("thin", "vector", "matvec", "1x8192x8192", module="gemm_thin", against="mv", flush="read",
+                unit="TB/s")]
+
+
+SUITES = {"nine": suite_nine, "orders": suite_orders, "unseen": suite_unseen, "gated": suite_gated,
+          "odd": suite_odd, "fp8": suite_fp8, "thin": suite_thin}
+
+
+# ---- tensors, reference, the other side ----
+
+@dataclass
+class Case:
+    inputs: list
+    out: object          # written by ours
+    want: object         # f32
+    theirs: object       # a call that returns their output
+    theirs_want: object = None  # where it differs
+    norm: float = 3e-3   # bars of the check of ours: bf16 rounds with 1.66e-3
+    most: float = 0.02
+    theirs_norm: float = 3e-3
+    keep: list = field(default_factory=list)
+
+
+def sizes(row):
+    return [int(v) for v in row.shape.split("x")]
+
+
+def bf16(torch, *shape, scale=1.0):
+    return (torch.randn(*shape, device="cuda") * scale).bfloat16()
+
+
+def case_plain(torch, row):
+    m, n, k = sizes(row)
+    x, w = bf16(torch, m, k), bf16(torch, n, k, scale=2 / math.sqrt(k))
+    y = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    return Case([x, w], y, x.float() @ w.float().t(), lambda: torch.mm(x, w.t()))
+
+
+def case_bias(torch, row):
+    c = case_plain(torch, row)
+    x, w = c.inputs
+    b = bf16(torch, w.shape[0])
+    z = c.want + b.float()
+    gelu = row.fn == "gelu_bias"
+    c.want = torch.nn.functional.gelu(z, approximate="tanh") if gelu else torch.relu(z)
+    c.inputs = [x, w, b]
+    c.theirs = lambda: torch.ops.aten._addmm_activation(b, x, w.t(), use_gelu=gelu)
+    return c
+
+
+def case_order(torch, row):
+    m, n, k = sizes(row)
+    ta, tb = row.fn[0] == "t", row.fn[1] == "t"
+    a = bf16(torch, *((k, m) if ta else (m, k)))
+    b = bf16(torch, *((n, k) if tb else (k, n)), scale=2 / math.sqrt(k))
+    av, bv = a.t() if ta else a, b.t() if tb else b
+    y = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    return Case([a, b], y, av.float() @ bv.float(), lambda: torch.mm(av, bv))
+
+
+def case_gated(torch, row):
+    c = case_plain(torch, row)
+    x, w = c.inputs
+    m, n, k = sizes(row)
+    b, r = bf16(torch, n), bf16(torch, m, n)
+    f = torch.nn.functional
+    c.want = f.silu(c.want + b.float()) * r.float() + r.float()
+    c.inputs = [x, w, b, r]
+    fused = torch.compile(lambda x, w, b, r: f.silu(f.linear(x, w, b)) * r + r, mode=COMPILE_MODE, dynamic=False)
+    c.theirs = lambda: fused(x, w, b, r)
+    c.theirs_norm = 2e-2  # it may round between the parts
+    return c
+
+
+def case_scaled(torch, row):
+    m, n, k = sizes(row)
+    e4m3, fast = torch.float8_e4m3fn, row.against.endswith("fast")
+    x, w = torch.randn(m, k, device="cuda").to(e4m3), torch.randn(n, k, device="cuda").to(e4m3)
+    sx, sw = torch.rand(m, device="cuda") + 0.5, (torch.rand(n, device="cuda") + 0.5) / math.sqrt(k)
+    y = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    z = x.float() @ w.float().t()
+    want = z * sx[:, None] * sw[None, :]
+    if "tensor" in row.against:
+        one = torch.ones((), device="cuda")
+        a, b, theirs_want = one, one, z
+    else:
+        a, b, theirs_want = sx[:, None].contiguous(), sw[None, :].contiguous(), None
+    c = Case([x, w, sx, sw], y, want, lambda: torch._scaled_mm(
+        x, w.t(), scale_a=a, scale_b=b, out_dtype=torch.bfloat16, use_fast_accum=fast), theirs_want)
+    if fast:
+        c.norm, c.most, c.theirs_norm = 5e-3, 0.06, 5e-3
+    return c
+
+
+def case_matvec(torch, row):
+    _, n, k = sizes(row)
+    x, w = bf16(torch, k), bf16(torch, n, k, scale=2 / math.sqrt(k))
+    y = torch.empty(n, device="cuda", dtype=torch.bfloat16)
+    return Case([x, w], y, w.float() @ x.float(), lambda: torch.mv(w, x))
+
+
+CASES = {"plain": case_plain, "gelu_bias": case_bias, "relu_bias": case_bias, "nn": case_order,
+         "tn": case_order, "tt": case_order, "gated": case_gated, "scaled": case_scaled,
+         "matvec": case_matvec}
+
+
+def per_ms(row, ms):
+    """TFLOP/s, or TB/s of the weights, of a launch that takes so long."""
+    m, n, k = sizes(row)
+    return (2 * n * k if row.unit == "TB/s" else 2 * m * n * k) / ms / 1e9
