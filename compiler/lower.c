@@ -33,11 +33,23 @@ typedef struct Lowering {
     int landed;
 } Lowering;
 
+/* What ptxas says that it had to do, by the number of its message. */
+static const char *complaint(int warning) {
+    if (warning == 7508) return "ptxas ignored setmaxnreg";
+    if (warning == 7517) return "ptxas added waits for tensor-core instructions";
+    return "ptxas had to serialise its tensor-core instructions";
+}
+
+/* A spill counts in the main loop, or if its stack is large. */
 static const char *too_slow(const Job *j, const KStats *s) {
-    if (s->warnings > 0) return "ptxas had to serialise its tensor-core instructions";
+    if (s->warning > 0)
+        return arena_printf(j->arena, "%s (C%d)", complaint(s->warning), s->warning);
     if (s->loop_spills > 0)
         return arena_printf(j->arena, "moves %d bytes of spilt registers in its main loop",
                             s->loop_spills);
+    if (s->loop_spills < 0 && s->spill_bytes > 0)
+        return arena_printf(j->arena, "moves %d bytes of spilt registers, perhaps in its main loop",
+                            s->spill_bytes);
     if (s->stack > MAX_SPILLS)
         return arena_printf(j->arena, "spills registers to %d bytes of local memory, allowed %d",
                             s->stack, MAX_SPILLS);

@@ -58,8 +58,8 @@ typedef struct Cubin {
 
 typedef struct KStats { /* of ptxas, or -1: not checked */
     int regs, spill_bytes, smem, stack;
-    int warnings;    /* C75xx that serialise wgmma */
-    int loop_spills; /* bytes moved to and from local memory in the main loop */
+    int warning;     /* the first C75xx that costs speed, 7510 is C7510; 0: none */
+    int loop_spills; /* bytes moved to and from local memory in the main loop; -1: not known */
 } KStats;
 #define KSTATS_NONE ((KStats){-1, -1, -1, -1, -1, -1})
 

@@ -140,12 +140,14 @@ static int number_before(const char *text, const char *what) {
     return atoi(at);
 }
 
-/* C75xx says that wgmma was serialised, but C7519 only that a fence was added. */
-static int serialised(const char *text) {
-    int n = 0;
-    for (const char *at = text; (at = strstr(at, "C75")); at += 3)
-        if (at[3] >= '0' && at[3] <= '9' && strncmp(at, "C7519", 5)) n++;
-    return n;
+/* The number of the first C75xx: that setmaxnreg was ignored, that wgmma was serialised or waits
+ * more often than written. Not C7519, which only says that a fence was added. 0: none. */
+static int costly_warning(const char *text) {
+    for (const char *at = text; (at = strstr(at, "C75")); at += 3) {
+        int code = atoi(at + 1);
+        if (code >= 7500 && code <= 7599 && code != 7519) return code;
+    }
+    return 0;
 }
 
 static KStats parse_stats(const char *text) {
@@ -155,7 +157,7 @@ static KStats parse_stats(const char *text) {
         number_before(text, " bytes spill stores") + number_before(text, " bytes spill loads");
     s.smem = number_before(text, " bytes smem");
     s.stack = number_before(text, " bytes stack frame");
-    s.warnings = serialised(text);
+    s.warning = costly_warning(text);
     return s;
 }
 

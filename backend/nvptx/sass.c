@@ -83,6 +83,11 @@ static int64_t far_field(uint64_t lo, uint64_t hi) {
     return (int64_t)(v << 16) >> 16;
 }
 
+/* 0, 1: a byte; 2, 3: two; 4, 5, 6: 4, 8, 16. */
+static int local_bytes(unsigned size) {
+    return size < 4 ? 1 << size / 2 : 1 << (size - 2);
+}
+
 static Insn decode(const unsigned char *p, int at) {
     uint64_t lo, hi;
     memcpy(&lo, p, 8);
@@ -92,7 +97,7 @@ static Insn decode(const unsigned char *p, int at) {
     int64_t near = (int64_t)(lo >> 16 & 0xff);
     switch (i.op) {
     case OP_STL:
-    case OP_LDL: i.bytes = 1 << (hi >> 9 & 7) >> 2; break; /* 4, 5, 6: 4, 8, 16 bytes */
+    case OP_LDL: i.bytes = local_bytes((unsigned)(hi >> 9 & 7)); break;
     case OP_BRA: /* a second predicate, and whether it asks for convergence */
         i.falls = !always || (hi >> 23 & 31) != 7;
         i.target = at + 1 + (int)((far_field(lo, hi) * 256 + near) / 4);

@@ -5,6 +5,7 @@
  */
 #include "compiler/compiler_int.h"
 
+#include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,9 +93,41 @@ static void add_fast(Lowered *l, int n, const char *target) {
     vec_push(&l->arena, &s->schedules, general);
 }
 
-/* A ptxas that makes a file and prints `said[i]` of fast schedule i, and `of_general`; with "!" it
- * refuses. */
-static bool lower_with(Lowered *l, const char *const *said, int n, const char *of_general) {
+/* A cubin in which a word goes to local memory, before a loop or inside of it. */
+static void write_cubin(const char *path, bool inside) {
+    enum { STL = 0x387, NOP = 0x918, BRA = 0x947, EXIT = 0x94d, ALWAYS = 7 << 12 };
+    typedef uint64_t Insn[2];
+    struct File {
+        Elf64_Ehdr head;
+        Elf64_Shdr section[2];
+        char name[16];
+        Insn code[4];
+    } file = {
+        .head = {.e_shoff = offsetof(struct File, section),
+                 .e_shentsize = sizeof *file.section,
+                 .e_shnum = 2},
+        .section = {{.sh_offset = offsetof(struct File, name), .sh_size = sizeof file.name},
+                    {.sh_name = 1,
+                     .sh_offset = offsetof(struct File, code),
+                     .sh_size = sizeof file.code}},
+        .name = "\0.text.scale_0",
+        .code = {{NOP | ALWAYS},
+                 {NOP | ALWAYS},
+                 {BRA | 0xf8 << 16 | ~UINT64_C(0) << 34, 0x3ffff}, /* if P0: to the one before */
+                 {EXIT | ALWAYS}},
+    };
+    memcpy(file.head.e_ident, ELFMAG, SELFMAG);
+    memcpy(file.code[inside], (Insn){STL | ALWAYS, 4 << 9}, sizeof(Insn));
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(&file, sizeof file, 1, f), 1);
+    fclose(f);
+}
+
+/* A ptxas that prints `said[i]` of fast schedule i, and `of_general`; with "!" it refuses. It
+ * leaves the file cubins[i]; NULL, and where there is none: one that is no cubin. */
+static bool lower_to(Lowered *l, const char *const *cubins, const char *const *said, int n,
+                     const char *of_general) {
     const char *path = arena_printf(&l->arena, "%s/ptxas", dir);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
@@ -102,8 +135,8 @@ static bool lower_with(Lowered *l, const char *const *said, int n, const char *o
                "echo 'ptxas info    : Used 40 registers' >&2\n"
                "case $(grep -o 'reqntid [0-9]*' \"$3\") in\n");
     for (int i = 0; i < n; i++)
-        fprintf(f, "'reqntid %d') echo '%s' >&2; %s;;\n", 32 * (i + 1), said[i],
-                said[i][0] == '!' ? "exit 1" : "");
+        fprintf(f, "'reqntid %d') echo '%s' >&2; cp %s \"$last\"; %s;;\n", 32 * (i + 1), said[i],
+                cubins ? cubins[i] : "\"$3\"", said[i][0] == '!' ? "exit 1" : "");
     fprintf(f, "'reqntid 256') echo '%s' >&2; %s;;\n", of_general,
             of_general[0] == '!' ? "exit 1" : "");
     fprintf(f, "esac\n");
@@ -113,6 +146,10 @@ static bool lower_with(Lowered *l, const char *const *said, int n, const char *o
     bool ok = lower_fn(&l->job, &l->fn);
     unlink(path);
     return ok;
+}
+
+static bool lower_with(Lowered *l, const char *const *said, int n, const char *of_general) {
+    return lower_to(l, NULL, said, n, of_general);
 }
 
 static const Variant *variant(const Lowered *l, int i) {
@@ -143,23 +180,66 @@ static void clean_ones_are_kept(void **state) {
 static void slow_ones_are_dropped(void **state) {
     Lowered *l = *state;
     static const char *const said[] = {
-        "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized",
-        "200 bytes stack frame, 200 bytes spill stores, 200 bytes spill loads",
-        "160 bytes stack frame, 160 bytes spill stores, 160 bytes spill loads",
+        "(C7519) Potential Performance Loss: fence added\n(C7510) wgmma are serialized",
+        "(C7508) setmaxnreg ignored",
+        "(C7519) Potential Performance Loss: fence added",
     };
     add_fast(l, 3, "sm_90a");
-    assert_true(lower_with(l, said, 3, ""));
+    assert_true(lower_with(l, said, 3, "(C7510)"));
     assert_int_equal(l->fn.variants[0].n, 4);
-    assert_string_equal(dropped(l, 0), "ptxas had to serialise its tensor-core instructions");
-    assert_string_equal(dropped(l, 1),
-                        "spills registers to 200 bytes of local memory, allowed 160");
+    assert_string_equal(dropped(l, 0),
+                        "ptxas had to serialise its tensor-core instructions (C7510)");
+    assert_string_equal(dropped(l, 1), "ptxas ignored setmaxnreg (C7508)");
     assert_string_equal(dropped(l, 2), "");
-    assert_int_equal(variant(l, 2)->kernel.stats.spill_bytes, 320);
+    assert_string_equal(dropped(l, 3), "");
     Str s = {0};
     report_fn(&s, &l->job, &l->fn);
     assert_non_null(strstr(str_get(&s), "fast0: dropped, ptxas had to serialise"));
-    assert_non_null(strstr(str_get(&s), "fast1: dropped, spills registers to 200 bytes"));
+    assert_non_null(strstr(str_get(&s), "fast1: dropped, ptxas ignored setmaxnreg (C7508)"));
     str_free(&s);
+}
+
+/* A spill counts in the main loop, or above 160 bytes in all. */
+static void those_that_spill_are_dropped(void **state) {
+    Lowered *l = *state;
+    static const char *const said[] = {
+        "160 bytes stack frame, 160 bytes spill stores, 160 bytes spill loads",
+        "164 bytes stack frame, 164 bytes spill stores, 164 bytes spill loads",
+        "4 bytes stack frame, 4 bytes spill stores, 0 bytes spill loads",
+    };
+    const char *before = arena_printf(&l->arena, "%s/before", dir),
+               *inside = arena_printf(&l->arena, "%s/inside", dir);
+    const char *const cubins[] = {before, before, inside};
+    add_fast(l, 3, "sm_90a");
+    write_cubin(before, false);
+    write_cubin(inside, true);
+    assert_true(lower_to(l, cubins, said, 3, said[1]));
+    unlink(before);
+    unlink(inside);
+    assert_string_equal(dropped(l, 0), "");
+    assert_int_equal(variant(l, 0)->kernel.stats.spill_bytes, 320);
+    assert_int_equal(variant(l, 0)->kernel.stats.loop_spills, 0);
+    assert_string_equal(dropped(l, 1),
+                        "spills registers to 164 bytes of local memory, allowed 160");
+    assert_string_equal(dropped(l, 2), "moves 4 bytes of spilt registers in its main loop");
+    assert_true(variant(l, 1)->slow && variant(l, 2)->slow);
+    assert_true(variant(l, 3)->general && !variant(l, 3)->dropped);
+    /* expect counts what is kept */
+    check_expects(&l->job, &l->fn);
+    assert_int_equal(l->diags.list.n, 0);
+    Str s = {0};
+    report_fn(&s, &l->job, &l->fn);
+    assert_non_null(strstr(str_get(&s), "registers 40, spilt bytes 320, stack 160"));
+    assert_non_null(strstr(str_get(&s), "fast1: dropped, spills registers to 164 bytes"));
+    assert_non_null(strstr(str_get(&s), "fast2: dropped, moves 4 bytes of spilt registers in"));
+    assert_non_null(strstr(str_get(&s), "spills == 0          met: 0"));
+    str_free(&s);
+    /* where they are is not known */
+    add_fast(l, 3, "sm_90a");
+    assert_true(lower_with(l, said, 1, ""));
+    assert_string_equal(dropped(l, 0),
+                        "moves 320 bytes of spilt registers, perhaps in its main loop");
+    assert_string_equal(dropped(l, 1), "");
 }
 
 /* After three that ptxas spoilt the rest is left, but for what had begun by then; so is what is
@@ -250,6 +330,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         EACH(clean_ones_are_kept),
         EACH(slow_ones_are_dropped),
+        EACH(those_that_spill_are_dropped),
         EACH(there_are_limits),
         EACH(others_than_arch_are_left_out),
         EACH(a_refusal_of_the_backend),

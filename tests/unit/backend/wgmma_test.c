@@ -223,7 +223,7 @@ static void check(const Case *c) {
         const char *message;
         PtxasStatus st = ptxas_run(&r.a, ptxas, &r.k, "sm_90a", &message);
         if (st != PTXAS_OK) fail_msg("%s", message);
-        assert_int_equal(r.k.stats.warnings, 0);
+        assert_int_equal(r.k.stats.warning, 0);
         assert_int_equal(r.k.stats.loop_spills, 0);
         assert_true(r.k.stats.spill_bytes <= c->spills);
         check_code(&r, c);
