@@ -161,10 +161,11 @@ static bool run_on_device(Session *s, Run *r) {
     if (ok && r->opt->repeat > 0) ok = run_again(s, r, &l, &v);
     if (ok) {
         put_verdict(s, r, &l, &v);
-        if (!r->opt->check || r->opt->print) put_outputs(r, "out");
+        if ((!r->opt->check && !r->opt->tune) || r->opt->print) put_outputs(r, "out");
         ok = write_outputs(r);
     }
     if (ok && r->opt->bench) ok = bench_run(&s->device, r, &l);
+    if (ok && r->opt->tune) ok = tune_run(&s->device, r, &s->arena, s->module, &l);
     device_release(&s->device, r, &l);
     str_free(&v.details);
     return ok;
@@ -181,10 +182,14 @@ static void run_fn(Session *s, const FkmFn *f) {
         str_printf(&r.why, "%s: the module was stripped of its graph; give the .fk", f->name);
         ok = false;
     }
-    ok = ok && run_sizes(&r) && run_tensors(&r) && run_fill(&r);
-    if (ok) {
+    ok = ok && run_sizes(&r) && run_tensors(&r);
+    if (ok && s->opt.list) {
+        tune_list(&r);
+    } else if (ok && run_fill(&r)) {
         code = EXIT_OUTSIDE;
         ok = s->opt.reference ? run_reference(&r) : run_on_device(s, &r);
+    } else {
+        ok = false;
     }
     if (!ok) fail(s, r.outside ? EXIT_OUTSIDE : code, &r.why);
     for (int i = 0; r.tensors && i < r.n; i++) free(r.tensors[i].host);
@@ -299,13 +304,39 @@ static bool names_exist(Session *s) {
     return false;
 }
 
+/* --write: the module as --variant and --tune left it. */
+static void write_module(Session *s) {
+    Str why = {0};
+    FkmError error;
+    size_t size;
+    void *bytes = fkm_encode(s->module, &size, &error);
+    if (!bytes) str_printf(&why, "--write: %s", error.text);
+    if (bytes) tool_publish(s->opt.write, bytes, size, true, &why);
+    free(bytes);
+    if (why.n) fail(s, EXIT_OUTSIDE, &why);
+}
+
+static bool options_agree(Session *s) {
+    const RunOptions *o = &s->opt;
+    Str why = {0};
+    if (o->write && !o->variant && !o->tune)
+        str_add(&why, "--write needs --variant or --tune, whose choice it writes");
+    else if (o->tune && (o->reference || o->list))
+        str_printf(&why, "--tune needs a device, --%s uses none", o->list ? "list" : "reference");
+    else if (o->list && o->reference)
+        str_add(&why, "--list runs nothing; --reference runs the fn on the CPU");
+    if (!why.n) return true;
+    fail(s, EXIT_USAGE, &why);
+    return false;
+}
+
 static void run_all(Session *s) {
     static const char *const devices[] = {"cuda", "emu"};
     const char *name = devices[s->opt.device == 1];
     Str why = {0};
     if (!s->module->n_fns && !s->module->n_left_out)
         fprintf(stderr, "fkrun: note: no fn here: the module is empty\n");
-    if (s->module->n_fns && !s->opt.reference &&
+    if (s->module->n_fns && !s->opt.reference && !s->opt.list &&
         !device_open(&s->device, name, s->forced ? s->forced : s->bytes, s->size, &why)) {
         fail(s, EXIT_OUTSIDE, &why);
         device_close(&s->device);
@@ -336,9 +367,10 @@ int main(int argc, char **argv) {
     } else if (inputs.n != 1) {
         str_add(&why, inputs.n ? "one module at a time" : "no module; fkrun --help shows how");
         fail(&s, EXIT_USAGE, &why);
-    } else if (open_module(&s, inputs.v[0], &more) && fn_exists(&s) && names_exist(&s) &&
-               force_variant(&s)) {
+    } else if (options_agree(&s) && open_module(&s, inputs.v[0], &more) && fn_exists(&s) &&
+               names_exist(&s) && force_variant(&s)) {
         run_all(&s);
+        if (s.opt.write && !s.code) write_module(&s);
     }
     if (s.module) fkm_free(s.module);
     free(s.forced);

@@ -1,4 +1,4 @@
-/* run_bench.c - fkrun --bench: the median time of many launches, between events on one stream.
+/* run_bench.c - the median time of many launches, between events on one stream; fkrun --bench.
  *
  * Launches take turns over several copies of the tensors, together larger than the second-level
  * cache, so that each finds its inputs cold; all are enqueued before the first is waited for, so
@@ -11,17 +11,16 @@
 
 enum { COLD = 512 << 20, MAX_SETS = 256, MAX_ROUNDS = 256 };
 
-typedef struct Bench {
+struct RunBench {
     RunDevice *d;
     Run *run;
-    Launch *launch;
-    int sets, rounds;
+    int sets;
     void **memory;     /* sets * n */
     DLTensor *tensors; /* sets * n */
-    void **events;     /* rounds + 1 */
-} Bench;
+    void **events;     /* MAX_ROUNDS + 1 */
+};
 
-static bool failed(Bench *b, fk_status s) {
+static bool failed(RunBench *b, fk_status s) {
     if (s) str_printf(&b->run->why, "%s (%s)", fk_last_error(), fk_status_name(s));
     return s != FK_OK;
 }
@@ -31,7 +30,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static bool make_sets(Bench *b) {
+static bool make_sets(RunBench *b) {
     Run *r = b->run;
     size_t total = 1;
     for (int i = 0; i < r->n; i++) total += r->tensors[i].total;
@@ -52,33 +51,31 @@ static bool make_sets(Bench *b) {
     return true;
 }
 
-static bool launch_set(Bench *b, int set) {
+static bool launch_set(RunBench *b, const Launch *l, int set) {
     Run *r = b->run;
     DLTensor *args[FKM_MAX_TENSORS];
     for (int i = 0; i < r->n; i++) args[i] = &b->tensors[set * r->n + i];
-    return !failed(b, fk_launch(b->launch->fn, args, r->n, b->launch->workspace, b->launch->bytes,
-                                b->d->stream));
+    return !failed(b, fk_launch(l->fn, args, r->n, l->workspace, l->bytes, b->d->stream));
 }
 
-/* Median milliseconds of a launch; < 0 when something failed. */
-static double time_launches(Bench *b) {
+double bench_time(RunBench *b, const Launch *l, int rounds) {
     float ms[MAX_ROUNDS];
-    for (int i = 0; i < b->sets && i < 8; i++)
-        if (!launch_set(b, i)) return -1;
+    for (int i = 0; i < b->sets && i < 8 && i < rounds; i++)
+        if (!launch_set(b, l, i)) return -1;
     if (failed(b, fk_stream_sync(b->d->device, b->d->stream))) return -1;
-    for (int i = 0; i <= b->rounds; i++) {
+    for (int i = 0; i <= rounds; i++) {
         if (failed(b, fk_event_record(b->d->device, b->events[i], b->d->stream))) return -1;
-        if (i < b->rounds && !launch_set(b, i % b->sets)) return -1;
+        if (i < rounds && !launch_set(b, l, i % b->sets)) return -1;
     }
-    for (int i = 0; i < b->rounds; i++)
+    for (int i = 0; i < rounds; i++)
         if (failed(b, fk_event_elapsed(b->d->device, b->events[i], b->events[i + 1], &ms[i])))
             return -1;
-    qsort(ms, (size_t)b->rounds, sizeof *ms, ascending);
-    return ms[b->rounds / 2];
+    qsort(ms, (size_t)rounds, sizeof *ms, ascending);
+    return ms[rounds / 2];
 }
 
 /* Bytes a second of a large device-to-device copy, read and written bytes both counted. */
-static double copy_limit(Bench *b) {
+static double copy_limit(RunBench *b) {
     enum { TIMES = 9 };
     float ms[TIMES];
     size_t bytes = COLD;
@@ -104,13 +101,28 @@ static double io_bytes(const Run *r) {
     return sum;
 }
 
-static bool measure(Bench *b) {
+RunBench *bench_open(RunDevice *d, Run *r) {
+    RunBench *b = ARENA_NEW(r->arena, RunBench);
+    *b = (RunBench){.d = d, .run = r, .events = ARENA_ARRAY(r->arena, void *, MAX_ROUNDS + 1)};
+    bool ok = true;
+    for (int i = 0; ok && i <= MAX_ROUNDS; i++)
+        ok = !failed(b, fk_event_create(d->device, &b->events[i]));
+    if (ok && make_sets(b)) return b;
+    bench_close(b);
+    return NULL;
+}
+
+void bench_close(RunBench *b) {
+    if (!b) return;
+    for (int k = 0; b->memory && k < b->sets * b->run->n; k++)
+        if (b->memory[k]) fk_free(b->d->device, b->memory[k]);
+    for (int i = 0; i <= MAX_ROUNDS; i++)
+        if (b->events[i]) fk_event_destroy(b->d->device, b->events[i]);
+}
+
+static bool measure(RunBench *b, const Launch *l) {
     Run *r = b->run;
-    for (int i = 0; i <= b->rounds; i++)
-        if (failed(b, fk_event_create(b->d->device, &b->events[i]))) return false;
-    double limit = copy_limit(b);
-    if (limit < 0 || !make_sets(b)) return false;
-    double ms = time_launches(b);
+    double limit = copy_limit(b), ms = limit < 0 ? -1 : bench_time(b, l, MAX_ROUNDS);
     if (ms < 0) return false;
     double bytes = io_bytes(r), flops = r->graph ? run_flops(r->graph, r->sizes) : 0;
     printf("BENCH %s", r->fn->name);
@@ -120,18 +132,14 @@ static bool measure(Bench *b) {
     if (ms > 0) printf(" TB/s=%.3f", bytes / ms * 1e-9);
     if (ms > 0 && flops > 0) printf(" TFLOP/s=%.2f", flops / ms * 1e-9);
     if (limit > 0 && ms > 0) printf(" copy=%.0f%%", 100 * bytes / (ms * 1e-3) / limit);
-    printf(" copy-limit=%.2fTB/s rounds=%d sets=%d device=\"%s\"\n", limit * 1e-12, b->rounds,
+    printf(" copy-limit=%.2fTB/s rounds=%d sets=%d device=\"%s\"\n", limit * 1e-12, MAX_ROUNDS,
            b->sets, b->d->info.name);
     return true;
 }
 
-bool bench_run(RunDevice *d, Run *r, Launch *l) {
-    Bench b = {.d = d, .run = r, .launch = l, .rounds = MAX_ROUNDS};
-    b.events = ARENA_ARRAY(r->arena, void *, MAX_ROUNDS + 1);
-    bool ok = measure(&b);
-    for (int k = 0; b.memory && k < b.sets * r->n; k++)
-        if (b.memory[k]) fk_free(d->device, b.memory[k]);
-    for (int i = 0; i <= MAX_ROUNDS; i++)
-        if (b.events[i]) fk_event_destroy(d->device, b.events[i]);
+bool bench_run(RunDevice *d, Run *r, const Launch *l) {
+    RunBench *b = bench_open(d, r);
+    bool ok = b && measure(b, l);
+    bench_close(b);
     return ok;
 }

@@ -80,6 +80,11 @@ bool device_prepare(RunDevice *d, Run *r, Launch *l) {
     return !failed(fk_fn_prepare(l->fn, l->args, l->n), &r->why) && name_variants(r, l);
 }
 
+void device_drop_workspace(RunDevice *d, Launch *l) {
+    if (l->workspace) fk_free(d->device, l->workspace);
+    l->workspace = NULL;
+}
+
 static bool outputs(RunDevice *d, Run *r, bool to_device) {
     for (int i = 0; i < r->n; i++) {
         RunTensor *t = &r->tensors[i];
@@ -122,6 +127,6 @@ void device_release(RunDevice *d, Run *r, Launch *l) {
         if (r->tensors[i].device) fk_free(d->device, r->tensors[i].device);
         r->tensors[i].device = NULL;
     }
-    if (l->workspace) fk_free(d->device, l->workspace);
+    device_drop_workspace(d, l);
     *l = (Launch){0};
 }

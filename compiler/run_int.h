@@ -127,6 +127,7 @@ typedef struct Launch {
 } Launch;
 bool device_alloc(RunDevice *d, Run *r);
 bool device_prepare(RunDevice *d, Run *r, Launch *l);
+void device_drop_workspace(RunDevice *d, Launch *l);
 bool device_launch(RunDevice *d, Run *r, Launch *l); /* poisons outputs, runs, reads them back */
 /* Inputs, their padding and guards are as they were; what is not goes to `details`. */
 bool device_inputs_intact(RunDevice *d, Run *r, Str *details);
@@ -152,7 +153,25 @@ void check_run(Run *r, Verdict *v);
 /* Bytes around and between the elements still hold the poison. */
 void check_guards(Run *r, Verdict *v);
 
-bool bench_run(RunDevice *d, Run *r, Launch *l);
+/* Copies of the tensors, together larger than the second-level cache; NULL: r->why says why. */
+typedef struct RunBench RunBench;
+RunBench *bench_open(RunDevice *d, Run *r);
+void bench_close(RunBench *b);
+/* Median milliseconds of a launch of l, which may be of another module, over so many launches (256
+ * at the most) on cold inputs; < 0 when something failed. */
+double bench_time(RunBench *b, const Launch *l, int rounds);
+bool bench_run(RunDevice *d, Run *r, const Launch *l); /* --bench: times and prints */
+
+/* ---- run_tune.c --------------------------------------------------------------------------------
+ */
+
+/* Makes the cost ns at these sizes of the fn, and leaves it what it is at all others. */
+void tune_cost(Arena *a, const FkmFn *f, const int64_t *sizes, int64_t ns, FkmExpr *cost);
+/* --list: prints the variants and what is predicted of them; needs no device. */
+void tune_list(Run *r);
+/* --tune: times the variants of each step and prints; r->fn is a fn of `tree`, whose costs become
+ * what was measured, in memory of `a`. `usual` is the launch of the module as it is. */
+bool tune_run(RunDevice *d, Run *r, Arena *a, FkmModule *tree, const Launch *usual);
 
 /* ---- run_compile.c -----------------------------------------------------------------------------
  */

@@ -9,7 +9,8 @@ says how) and prints our variant, both figures and theirs/ours as times. Bars la
 DIR/bench.jsonl, from which table.py makes the tables of RESULTS.md.
 
 The rows run in a process of their own: one that crashes, hangs or breaks the GPU's context costs its
-row; the rest goes on in a new process.
+row; the rest goes on in a new process. With --variants nothing is compared: every variant of each
+row's fn is timed, beside what the rule predicts of it.
 """
 import argparse
 import json
@@ -22,6 +23,7 @@ import threading
 import time
 
 import suites
+import variants
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -71,7 +73,7 @@ def child(o, rows):
     for i in o.child:
         say(start=i)
         try:
-            result = measure(torch, lib, rows[i], o)
+            result = (variants.measure if o.variants else measure)(torch, lib, rows[i], o)
         except Exception as x:
             result = {"failure": f"{type(x).__name__}: {x}"[:600]}
         say(row=i, result=result)
@@ -190,6 +192,7 @@ def arguments():
     p.add_argument("--seed", type=int, help="of the shapes of `unseen`")
     p.add_argument("--only", default="", help="rows whose 'fn shape' contains this text")
     p.add_argument("--out", default=os.environ.get("OUT", ""), help="folder of bench.jsonl (default: $OUT, else BUILD)")
+    p.add_argument("--variants", action="store_true", help="time every variant of ours, compare nothing")
     p.add_argument("--list", action="store_true", help="print the rows, run none")
     p.add_argument("--child", type=lambda s: [int(v) for v in s.split(",")], help=argparse.SUPPRESS)
     o = p.parse_args()
@@ -222,10 +225,10 @@ def main():
             data.flush()
             if i == 0 or rows[i].suite != rows[i - 1].suite:
                 print(f"---- {rows[i].suite}")
-            put(rows[i], result)
+            (variants.put if o.variants else put)(rows[i], result)
         children = Children(o, sys.argv[1:], on_row, lambda i: rows[i].limit, log)
         children.run(list(range(len(rows))))
-    return 0 if put_bars(rows, results) else 1
+    return 0 if o.variants or put_bars(rows, results) else 1
 
 
 if __name__ == "__main__":

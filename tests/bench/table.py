@@ -25,7 +25,7 @@ def main():
     suites = {}
     for text in open(sys.argv[1]):
         r = json.loads(text)
-        if r["date"].startswith(sys.argv[2] if len(sys.argv) > 2 else ""):
+        if "variants" not in r and r["date"].startswith(sys.argv[2] if len(sys.argv) > 2 else ""):
             # a row that was run again takes the place of the first
             suites.setdefault(r["suite"], {})[r["group"], r["fn"], r["shape"], r["against"]] = r
     for suite, rows in suites.items():

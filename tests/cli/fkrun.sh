@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 run 0 "help" "$fkrun" --help
 for o in fn size device reference fkc seed in out print offset pad transpose scalars check \
-    check-seconds repeat bench variant zero help version; do
+    check-seconds repeat bench variant zero list tune write help version; do
     has "$out" "--$o"
 done
 run 0 "version" "$fkrun" --version
@@ -132,6 +132,50 @@ run 0 "no fn" "$fkrun" none.fk -- --ptxas=none
 has "$err" "warning: none.fk: no fn here: the module is empty"
 has "$err" "fkrun: note: no fn here: the module is empty"
 
+# Variants: what is predicted, and, on a fake device whose clock FAKE_FAST sets, what is measured.
+cat >mm.fk <<'END'
+fn mm(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k] x[m, k] * w[n, k] }
+END
+run 0 "compile" "$fkc" --ptxas=none mm.fk
+fake() { env FK_EMU="$FK_FAKE_EMU" FAKE_FAST="$1" "$fkrun" --device=emu "${@:2}"; }
+variant() { grep -o 'variant=[^ ]*' "$1"; }
+run 0 "a list" "$fkrun" --list -s M=512 -s N=256 -s K=64 mm.fkm
+has "$out" "LIST mm M=512 K=64 N=256 step=0 mm.0"
+has "$out" "variant=pingpong_64x128 predicted="
+has "$out" "variant=general predicted=?"
+hasnt "$out" "not for these sizes"
+run 0 "of a pitch that no tensor map has" "$fkrun" --list -s M=512 -s N=256 -s K=63 mm.fkm
+has "$out" "not for these sizes and layouts"
+run 0 "one variant alone" "$fkrun" --list --variant=coop_128x256 --write=one.fkm mm.fkm
+run 0 "is all there is" "$fkrun" --list -s M=5 -s N=6 -s K=8 one.fkm
+holds "one" test "$(variant "$out")" = variant=coop_128x256
+run 0 "untuned" fake coop_128x256 -s M=512 -s N=256 -s K=64 mm.fkm
+before=$(variant "$out")
+holds "another is predicted" test "$before" != variant=coop_128x256
+run 0 "tune" fake coop_128x256 --tune --write=tuned.fkm -s M=512 -s N=256 -s K=64 mm.fkm
+has "$out" "TUNE mm M=512 K=64 N=256 step=0 mm.0"
+holds "the best" grep -q 'variant=coop_128x256 predicted=.* measured=500.00us best$' "$out"
+holds "the chosen" grep -q "$before .* measured=1500.00us +200.0% chosen\$" "$out"
+run 0 "tuned" fake none -s M=512 -s N=256 -s K=64 tuned.fkm
+holds "what was fastest" test "$(variant "$out")" = variant=coop_128x256
+run 0 "other sizes" fake none -s M=512 -s N=256 -s K=72 tuned.fkm
+holds "as before" test "$(variant "$out")" = "$before"
+run 0 "once more, another is fastest" fake pingpong_192x128 --tune --write=tuned.fkm -s M=512 -s N=256 -s K=64 tuned.fkm
+run 0 "tuned" fake none -s M=512 -s N=256 -s K=64 tuned.fkm
+holds "the last word" test "$(variant "$out")" = variant=pingpong_192x128
+run 0 "sizes that one variant takes" fake none --tune --fn=add -s M=2 -s N=3 add.fkm
+has "$out" "variant=general predicted=0.00us measured=1500.00us best chosen"
+run 2 "nothing was chosen" "$fkrun" --write=x.fkm mm.fkm
+has "$err" "--write needs --variant or --tune"
+run 2 "no device in a list" "$fkrun" --tune --list mm.fkm
+has "$err" "--tune needs a device, --list uses none"
+run 2 "nor in a reference" "$fkrun" --tune --reference mm.fkm
+has "$err" "--tune needs a device, --reference uses none"
+run 2 "list or run" "$fkrun" --list --reference mm.fkm
+has "$err" "--list runs nothing"
+run 3 "nowhere to write" "$fkrun" --list --variant=general --write=/nope/x.fkm mm.fkm
+has "$err" "/nope/x.fkm"
+
 if [ -e /dev/nvidia0 ]; then
     run 0 "on the GPU" "$fkrun" --check --repeat=3 --check-seconds=5 add.fkm
     has "$out" "PASS add"
@@ -140,8 +184,13 @@ if [ -e /dev/nvidia0 ]; then
     run 0 "layouts on the GPU" "$fkrun" --check --fn=add -s M=40 -s N=60 --offset x=4 --pad x=3 --transpose y --scalars=device add.fkm
     run 0 "time" "$fkrun" --bench --fn=add -s M=256 -s N=256 add.fkm
     has "$out" "BENCH add"
+    run 0 "tune" "$fkrun" --tune -s M=512 -s N=256 -s K=64 mm.fkm
+    has "$out" "best"
 else
     run 3 "no GPU" "$fkrun" --check --device=cuda add.fkm
     has "$err" "fkrun: error: "
+    run 3 "no GPU to tune on" "$fkrun" --tune --write=x.fkm mm.fkm
+    has "$err" "fkrun: error: "
+    holds "no module" test ! -e x.fkm
 fi
 ends

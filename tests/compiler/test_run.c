@@ -265,12 +265,69 @@ static void variants_are_forced(void **state) {
     str_free(&why);
 }
 
+/* ---- --tune ------------------------------------------------------------------------------------
+ */
+
+static int64_t cost_at(const FkmFn *f, const FkmExpr *cost, int64_t m, int64_t n) {
+    const FkmEnv env = {.size = (const int64_t[]){m, n, 7}};
+    int64_t v;
+    assert_null(fkm_expr_check(cost, &(FkmScope){.fn = f}));
+    assert_true(fkm_eval(cost, &env, &v));
+    return v;
+}
+
+static void tuned_costs(void **state) {
+    (void)state;
+    Arena a = {0};
+    FkmSize sizes[] = {{"M", -1}, {"N", -1}, {"B", 7}};
+    FkmFn f = {.sizes = sizes, .n_sizes = 3};
+    FkmInsn product[] = {FKM_SIZE(0), FKM_SIZE(1), FKM_DO(MUL)}, most = FKM_CONST(INT64_MAX);
+    FkmExpr cost = {product, 3}, none = {0}, unknown = {&most, 1};
+    tune_cost(&a, &f, (int64_t[]){10, 20, 7}, 55, &cost);
+    assert_int_equal(cost_at(&f, &cost, 10, 20), 55);
+    assert_int_equal(cost_at(&f, &cost, 10, 21), 210);
+    assert_int_equal(cost_at(&f, &cost, 11, 20), 220);
+    /* again at these sizes: the last figure alone */
+    uint32_t n = cost.n;
+    tune_cost(&a, &f, (int64_t[]){10, 20, 7}, 66, &cost);
+    assert_int_equal(cost.n, n);
+    assert_int_equal(cost_at(&f, &cost, 10, 20), 66);
+    /* elsewhere: both */
+    tune_cost(&a, &f, (int64_t[]){10, 30, 7}, 5, &cost);
+    assert_true(cost.n > n);
+    assert_int_equal(cost_at(&f, &cost, 10, 30), 5);
+    assert_int_equal(cost_at(&f, &cost, 10, 20), 66);
+    assert_int_equal(cost_at(&f, &cost, 10, 10), 100);
+    /* back at the first, which is not the last any more */
+    tune_cost(&a, &f, (int64_t[]){10, 20, 7}, 77, &cost);
+    assert_int_equal(cost_at(&f, &cost, 10, 20), 77);
+    assert_int_equal(cost_at(&f, &cost, 10, 30), 5);
+    /* no stack is too small for many of them */
+    for (int64_t i = 0; i < 1000; i++) tune_cost(&a, &f, (int64_t[]){i, i, 7}, i + 1, &cost);
+    assert_int_equal(cost_at(&f, &cost, 999, 999), 1000);
+    assert_int_equal(cost_at(&f, &cost, 0, 0), 1);
+    assert_int_equal(cost_at(&f, &cost, 999, 998), 999 * 998);
+    /* no cost, and the largest */
+    tune_cost(&a, &f, (int64_t[]){1, 2, 7}, 8, &none);
+    assert_int_equal(cost_at(&f, &none, 1, 2), 8);
+    assert_int_equal(cost_at(&f, &none, 2, 1), 0);
+    tune_cost(&a, &f, (int64_t[]){1, 2, 7}, 9, &unknown);
+    assert_int_equal(cost_at(&f, &unknown, 1, 2), 9);
+    assert_int_equal(cost_at(&f, &unknown, 2, 1), INT64_MAX);
+    /* every size bound: one figure */
+    sizes[0].bound = 1, sizes[1].bound = 2;
+    FkmExpr fixed = {product, 3};
+    tune_cost(&a, &f, (int64_t[]){1, 2, 7}, 12, &fixed);
+    assert_int_equal(cost_at(&f, &fixed, 1, 2), 12);
+    arena_free(&a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tolerances),          cmocka_unit_test(right_outputs),
         cmocka_unit_test(wrong_outputs),       cmocka_unit_test(guards),
         cmocka_unit_test(zero_reference),      cmocka_unit_test(npy_files),
-        cmocka_unit_test(variants_are_forced),
+        cmocka_unit_test(variants_are_forced), cmocka_unit_test(tuned_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
