@@ -233,13 +233,13 @@ static bool stage_store(const TProg *t, const Mma *m, const SValue *v, const TIn
     if (!stageable(t, m, i, &s, why)) return false;
     if (v->swizzle != 32 && v->swizzle != 64 && v->swizzle != 128)
         return no(why, "a staged store needs a swizzle of 32, 64 or 128");
-    if (v->buffers < 1 || v->buffers > 8) return no(why, "%d slabs; 1 to 8 are right", v->buffers);
+    if (v->buffers < 1 || v->buffers > 4) return no(why, "%d buffers; 1 to 4 are right", v->buffers);
     if (w->nstaged == MMA_STAGED) return no(why, "more than %d staged stores", MMA_STAGED);
     s.swizzle = v->swizzle;
     s.box = v->swizzle / s.size;
-    int slabs = v->buffers > 2 ? v->buffers / 2 : 1;
+    int slabs = v->slabs ? v->slabs : 1;
     if (s.box * slabs > w->chunk) w->chunk = s.box * slabs;
-    w->ring = v->buffers == 1 ? 1 : 2;
+    w->ring = v->buffers;
     w->staged[w->nstaged++] = s;
     return true;
 }

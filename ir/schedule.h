@@ -23,8 +23,8 @@
  * group has its own tiles of m x n; otherwise the groups split m. persistent: CTAs walk tiles by
  * ctaid + i * nctaid in groups of `raster` tiles of m. Values after the loop live in the
  * accumulator's fragment: a thread knows (row, column) of each of its registers. A store entry:
- * value of the stored value, place smem: staged through shared memory and TMA, buffers slabs;
- * without an entry, stores go from registers.
+ * value of the stored value, place smem: staged through shared memory and TMA, `buffers` of
+ * `slabs` boxes, each `swizzle` bytes wide; without an entry, stores go from registers.
  *
  * Text form: schedule_print / schedule_parse; grammar at the head of ir/schedule_text.c.
  */
@@ -49,6 +49,7 @@ typedef struct SValue { /* where a value lives between its definition and its us
     SPlace place;
     int buffers;
     int swizzle; /* bytes; 0 none */
+    int slabs;   /* of a staged store: boxes side by side in a buffer; 0 reads as 1 */
 } SValue;
 
 typedef struct SOp { /* an instruction of a loop body, by the value it defines */

@@ -4,7 +4,7 @@
  * program line     := "move" ("plain" | "cpasync" | "tma") | "mul" ("fma" | "mma" | "wgmma") |
  * "threads" INT | "axis" NAME ["lanes" INT] ["regs" INT] ["vec" INT] ["tile" INT] ["shared"]
  * absent: 1 | "value" VALUE "place" ("reg" | "smem" | "global")
- *                 ["buffers" INT] ["swizzle" INT]
+ *                 ["buffers" INT] ["swizzle" INT] ["slabs" INT]
  *               | "op" VALUE ["stage" INT] ["order" INT] ["wait" VALUE] ["release" VALUE]
  *               | "role" NAME ["warps" INT] ["regs" INT]
  *               | "cluster" INT INT INT | "raster" INT | "split" INT | "halves" INT
@@ -56,6 +56,7 @@ static void put_lists(Str *out, const Schedule *s, const IxNames *names) {
         str_printf(out, "  value %%%d place %s", v->value, place_name[v->place]);
         put_int(out, "buffers", v->buffers, 0);
         put_int(out, "swizzle", v->swizzle, 0);
+        put_int(out, "slabs", v->slabs, 0);
         str_addc(out, '\n');
     }
     for (int i = 0; i < s->ops.n; i++) {
@@ -146,6 +147,7 @@ static bool read_place(Reader *r) {
     v.place = (SPlace)read_word(r, place_name, 3);
     if (text_accept(r->t, "buffers")) v.buffers = read_int(r);
     if (text_accept(r->t, "swizzle")) v.swizzle = read_int(r);
+    if (text_accept(r->t, "slabs")) v.slabs = read_int(r);
     vec_push(r->a, &r->s->values, v);
     return true;
 }

@@ -10,6 +10,7 @@
 #include "passes/cost_int.h"
 #include "passes/schedule_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Gemm {
@@ -106,15 +107,16 @@ static int stage_stores(Arena *a, const Gemm *g, const Tile *c, Schedule *s) {
         vec_push(a, &list, x);
         size += dtype_bits(g->t->tensors.v[x->tensor].type) / 8;
     }
-    int cols = rows == 64 && size <= 2 ? 64 : 32;
-    if (work > 32) cols = size == 1 || rows == 64 ? 32 : 16; /* long code: less of it */
+    int cols = rows == 64 && size <= 2 ? 64 : 32, slabs = 1, buffers = 2;
+    if (work > 40) cols = size == 1 || rows == 64 ? 32 : 16; /* long code: less of it */
+    if (getenv("SLABS") && rows == 64 && size == 2 && c->bn % 128 == 0) slabs = 2, buffers = 1;
     if (rows > 128 && size > 1) cols = 16; /* few registers are left to hold them */
     while (c->bn % cols) cols /= 2;
     for (int i = 0; i < list.n; i++) {
         int bytes = cols * dtype_bits(g->t->tensors.v[list.v[i]->tensor].type) / 8;
         bool again = false; /* a value that two stores share */
         for (int k = 0; k < i; k++) again |= list.v[k]->args[0] == list.v[i]->args[0];
-        SValue v = {list.v[i]->args[0], PLACE_smem, 2, bytes < 128 ? bytes : 128};
+        SValue v = {list.v[i]->args[0], PLACE_smem, buffers, bytes < 128 ? bytes : 128, slabs};
         if (!again) vec_push(a, &s->values, v);
     }
     return 2 * c->groups * rows * cols * size;

@@ -7,6 +7,7 @@
  * When the frame of a carried value moves from old to new, the value is multiplied by
  * rescale(old, new): after each step of the frame, before anything else reads either.
  */
+#include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/merge_int.h"
 #include "backend/nvptx/ptx_int.h"
 
@@ -23,6 +24,7 @@ static void types_block(Lower *l, const TBlock *b) {
 void values_find(Lower *l) {
     l->deps = tile_deps(l->arena, l->t);
     types_block(l, &l->t->body);
+    approx_find(l);
 }
 
 /* ---- carried values

@@ -9,6 +9,7 @@
  * Threads never leave early: those past the end of a tile work on copies of its last element and
  * do not store, so barriers and shuffles are always met by all.
  */
+#include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/head_int.h"
 #include "backend/nvptx/nvptx_int.h"
 #include "backend/nvptx/ptx_int.h"
@@ -39,6 +40,7 @@ static Frag emit_const(Lower *l, const TInst *i) {
 typedef struct OpCtx {
     const TInst *i;
     DType from[8];
+    Poly poly;
 } OpCtx;
 
 static Val op_element(Lower *l, const void *ctx, const Val *in) {
@@ -46,7 +48,31 @@ static Val op_element(Lower *l, const void *ctx, const Val *in) {
     return op_emit(l, c->i->op, c->i->type, c->from, in);
 }
 
+static Val fast_element(Lower *l, const void *ctx, const Val *in) {
+    const OpCtx *c = ctx;
+    Val x = type_widen(l, c->from[0], DT_f32, in[0]);
+    if (c->i->op == OP_div) return fast_div(l, x, type_widen(l, c->from[1], DT_f32, in[1]));
+    return fast_emit(l, c->i->op, l->approx[c->i->id], &c->poly, x);
+}
+
+/* A function of a polynomial of a value is made of that value at once. */
+static Frag emit_fast(Lower *l, const TInst *i) {
+    int at = i->args[0];
+    OpCtx c = {.i = i, .from = {l->type[at]}, .poly = {.base = at, .c = {0, 1}}};
+    Frag in[2] = {value_of(l, at)};
+    if (i->nargs > 1) {
+        c.from[1] = l->type[i->args[1]];
+        in[1] = value_of(l, i->args[1]);
+    } else if (l->poly[at].base >= 0) {
+        c.poly = l->poly[at];
+        c.from[0] = l->type[c.poly.base];
+        in[0] = value_of(l, c.poly.base);
+    }
+    return frag_map(l, fast_element, &c, in, i->nargs);
+}
+
 static Frag emit_op(Lower *l, const TInst *i) {
+    if (fast_has(i->op, l->approx[i->id])) return emit_fast(l, i);
     OpCtx c = {.i = i};
     Frag in[8];
     FK_ASSERT(i->nargs <= 8);

@@ -69,6 +69,16 @@ typedef struct Arg {
     int order;
 } Arg;
 
+/* How a value may be computed (approx.c), the strictest first. */
+typedef enum Approx { APPROX_NONE, APPROX_FINE, APPROX_BF16, APPROX_FACTOR } Approx;
+
+/* A polynomial of one value: sum of c[i] * base^i; base -1: a constant. */
+enum { POLY_MAX = 5 };
+typedef struct Poly {
+    int base;
+    double c[POLY_MAX + 1];
+} Poly;
+
 typedef struct Lower {
     Arena *arena;
     const TProg *t;
@@ -89,6 +99,9 @@ typedef struct Lower {
     Val tid;            /* i32 */
     AxisSet *deps;      /* by value: axes it depends on */
     DType *type;        /* by value */
+    const TInst **def;  /* by value: what defines it; NULL: a carry */
+    Poly *poly;         /* by value: as an expression of one value, at worst of itself */
+    Approx *approx;     /* by value */
     Frag *value;        /* by value, of the current place */
     CarryState **carry; /* by value */
     VEC(Arg) args;
@@ -157,7 +170,7 @@ Val type_widen(Lower *l, DType from, DType to, Val v);   /* between value types,
 /* ---- ops.c: op.def
  * ---------------------------------------------------------------------------------- */
 
-bool op_is_long(Op op); /* tens of instructions */
+bool op_is_long(const Lower *l, const TInst *i); /* tens of instructions */
 Val op_emit(Lower *l, Op op, DType type, const DType *from, const Val *in);
 Val op_emit_exact(Lower *l, Op op, DType type, Val a, Val b); /* no contraction: merges */
 

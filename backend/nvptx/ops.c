@@ -2,9 +2,10 @@
  *
  * Operands arrive in the common value type `vt` of the row's type rule. Division and square root
  * are IEEE (div.rn, sqrt.rn); max and min propagate NaN; a * b + c may contract to an fma unless
- * strict. The transcendental functions but exp and exp2 are libclc's.
+ * strict. The transcendental functions but exp and exp2 are libclc's. Where a value may be
+ * approximate (approx.c), fast.c comes first.
  */
-#include "backend/nvptx/nvptx_int.h"
+#include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/ptx_int.h"
 
 #include <string.h>
@@ -370,11 +371,12 @@ static DType operand_type(OpRule r, const DType *from, int n, int i, DType type)
     }
 }
 
-bool op_is_long(Op op) {
+bool op_is_long(const Lower *l, const TInst *i) {
+    if (fast_has(i->op, l->approx[i->id])) return false;
     LowerFn *const longs[] = {lower_log, lower_log2, lower_tanh, lower_erf, lower_erfc,
                               lower_sin, lower_cos,  lower_pow,  lower_rand};
-    for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
-        if (row[op].fn == longs[i]) return true;
+    for (size_t k = 0; k < sizeof longs / sizeof *longs; k++)
+        if (row[i->op].fn == longs[k]) return true;
     return false;
 }
 

@@ -128,7 +128,7 @@ static bool is_heavy(const Wg *w) {
     const TBlock *b = &w->l->t->body;
     for (int k = 0; k < b->inst.n; k++) {
         const TInst *i = b->inst.v[k];
-        if (i->kind == T_OP && over_cols(w, i) && op_is_long(i->op)) return true;
+        if (i->kind == T_OP && over_cols(w, i) && op_is_long(w->l, i)) return true;
     }
     return false;
 }

@@ -6,6 +6,7 @@
 #include "ir/dtype.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,33 @@ float cpu_rcp(float) NAMED("nvvm.rcp.approx.ftz.f");
 int32_t cpu_f2i(float) NAMED("nvvm.f2i.rn");
 int64_t cpu_f2ll(float) NAMED("nvvm.f2ll.rn");
 uint16_t cpu_bf16(float) NAMED("cpu.bf16");
+float cpu_tanh(float) NAMED("cpu.tanh");
+float cpu_ex2(float) NAMED("nvvm.ex2.approx.f");
+float cpu_lg2(float) NAMED("nvvm.lg2.approx.f");
+float cpu_sqrt(float) NAMED("nvvm.sqrt.approx.f");
+float cpu_rsqrt(float) NAMED("nvvm.rsqrt.approx.f");
+
+/* The units are wrong by as much as they may be on the chip. */
+float cpu_tanh(float f) {
+    float v = tanhf(f) * (1 + 0x1p-11f);
+    return fabsf(v) > 1 ? copysignf(1, v) : v;
+}
+
+float cpu_ex2(float f) {
+    return exp2f(f) * (1 + 0x1p-22f);
+}
+
+float cpu_lg2(float f) {
+    return log2f(f) + 0x1p-22f;
+}
+
+float cpu_sqrt(float f) {
+    return sqrtf(f) * (1 + 0x1p-22f);
+}
+
+float cpu_rsqrt(float f) {
+    return 1 / sqrtf(f) * (1 + 0x1p-22f);
+}
 
 uint32_t cpu_tid(void) {
     return (uint32_t)gpu.now;
@@ -194,11 +222,21 @@ static bool asm_line(Str *out, const char *line) {
     if (!at) return false;
     const char *args = strstr(at, "\"(");
     int ld = width(at, "ld.global.nc.u"), st = width(at, "st.global.u");
+    const char *unit = strstr(at, "tanh.approx") ? "tanh" : strstr(at, "div.full") ? "div" : NULL;
+    if (args && unit) { /* on the chip, less exact */
+        str_addn(out, line, (size_t)(at - line));
+        str_printf(out, " @cpu.%s%s\n", unit, args + 1);
+        return true;
+    }
     if (!args || (!ld && !st)) FK_BUG("unknown inline asm: %s", line);
     str_addn(out, line, (size_t)(at - line));
     str_printf(out, " @cpu.%s.%d%s\n", ld ? "load" : "store", ld ? ld : st, args + 1);
     return true;
 }
+
+static const char units[] = "declare float @cpu.tanh(float)\n"
+                            "define float @cpu.div(float %a, float %b) {\n"
+                            "  %q = fdiv float %a, %b\n  ret float %q\n}\n";
 
 static const char helpers[] =
     "define bfloat @nvvm.f2bf16.rn(float %f) {\n  %i = call i16 @cpu.bf16(float %f)\n"
@@ -264,6 +302,7 @@ static void host_ir(Str *out, const char *ir, const char *entry, int nargs) {
     }
     str_free(&line);
     if (strstr(ir, "f2bf16")) str_add(out, helpers);
+    str_add(out, units);
     for (int bits = 8; bits <= 64; bits *= 2) moves(out, bits);
     entry_point(out, ir, entry, nargs);
 }

@@ -1,0 +1,49 @@
+/* exec.h - lowers a tile program for the general tier and runs the kernel on the CPU. */
+#ifndef FK_TESTS_BACKEND_EXEC_H
+#define FK_TESTS_BACKEND_EXEC_H
+
+#include "tests/unit/backend/build.h"
+#include "tests/unit/backend/cpu.h"
+
+typedef struct Host { /* by tensor */
+    void *data[16];
+    int64_t stride[16][2];
+} Host;
+
+static inline void run(Build *b, const Host *h, const int64_t *size) {
+    Str ir = {0}, why = {0};
+    if (!build_lower(b, "sm_80", 0, &ir)) {
+        diag_print(&b->d, &why, false);
+        fail_msg("%s", str_get(&why));
+    }
+    uint64_t arg[64];
+    int n = 0;
+    IxEnv env = {.size = size};
+    bool ok = true;
+    for (int i = 0; i < b->k.params.n; i++) {
+        const KParam *p = &b->k.params.v[i];
+        switch (p->kind) {
+        case KP_TENSOR:
+        case KP_TEMP: arg[n++] = (uint64_t)h->data[p->index]; break;
+        case KP_STRIDE: arg[n++] = (uint64_t)h->stride[p->index][p->dim]; break;
+        case KP_VALUE: arg[n++] = (uint64_t)ix_eval(p->ix, &env, &ok); break;
+        case KP_SCALAR:
+            arg[n++] = 0;
+            memcpy(&arg[n++], h->data[p->index], 8);
+            break;
+        case KP_TMAP: fail_msg("a tensor map");
+        }
+    }
+    int64_t grid = ix_eval(b->k.grid, &env, &ok);
+    assert_true(ok);
+    CpuKernel *k = cpu_load(str_get(&ir), b->k.name, n, &why);
+    if (!k) fail_msg("%s", str_get(&why));
+    /* Fewer CTAs than tiles: each strides over several. */
+    if (!cpu_launch(k, arg, grid > 3 ? 3 : grid, b->k.block, &why))
+        fail_msg("%s\n%s", str_get(&why), b->k.ptx);
+    cpu_free(k);
+    str_free(&ir);
+    str_free(&why);
+}
+
+#endif
