@@ -233,7 +233,8 @@ static bool stage_store(const TProg *t, const Mma *m, const SValue *v, const TIn
     if (!stageable(t, m, i, &s, why)) return false;
     if (v->swizzle != 32 && v->swizzle != 64 && v->swizzle != 128)
         return no(why, "a staged store needs a swizzle of 32, 64 or 128");
-    if (v->buffers < 1 || v->buffers > 4) return no(why, "%d buffers; 1 to 4 are right", v->buffers);
+    if (v->buffers < 1 || v->buffers > 4)
+        return no(why, "%d buffers; 1 to 4 are right", v->buffers);
     if (w->nstaged == MMA_STAGED) return no(why, "more than %d staged stores", MMA_STAGED);
     s.swizzle = v->swizzle;
     s.box = v->swizzle / s.size;

@@ -142,7 +142,9 @@ static void verify_pipeline(Verify *v) {
     for (int k = 0; k < s->values.n; k++) {
         const SValue *x = &s->values.v[k];
         need(v, x->value >= 0 && x->value < n, "no value %%%d to place", x->value);
-        need(v, x->buffers >= 0 && x->slabs >= 0 && x->swizzle >= 0 && (x->swizzle & (x->swizzle - 1)) == 0,
+        need(v,
+             x->buffers >= 0 && x->slabs >= 0 && x->swizzle >= 0 &&
+                 (x->swizzle & (x->swizzle - 1)) == 0,
              "%%%d: buffers %d, swizzle %d", x->value, x->buffers, x->swizzle);
     }
     for (int k = 0; k < s->ops.n; k++) {

@@ -10,7 +10,6 @@
 #include "passes/cost_int.h"
 #include "passes/schedule_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Gemm {
@@ -55,6 +54,16 @@ static const Ix *plus(IxPool *p, const Ix *x, int64_t c) {
     return ix_add(p, x, ix_const(p, c));
 }
 
+/* Small tiles move more bytes for a product, which costs clock where the chip is at the limit of
+ * its power: long problems of long sums. In thousandths. */
+static const Ix *power(IxPool *p, const Tile *c, const Ix *k, const Ix *cycles) {
+    int area = c->bm * c->bn;
+    int more = !c->pingpong || area < 128 * 128 ? 0 : area == 128 * 128 ? 50 : 15;
+    const Ix *deep = ix_min(p, ix_div(p, k, ix_const(p, 2048)), ix_const(p, 1));
+    const Ix *lasts = ix_min(p, ix_div(p, cycles, ix_const(p, 28000)), ix_const(p, 1));
+    return plus(p, times(p, ix_mul(p, deep, lasts), more), 1000);
+}
+
 /* Nanoseconds at 1.7 GHz, 132 multiprocessors. A multiprocessor issues 4096 bf16 multiply-adds a
  * cycle and takes in 72 bytes; 5000 cycles go into start and exit. With ping-pong one group's
  * epilogue hides behind the other's main loop. Constants fitted on nine shapes, H200, 2026-11. */
@@ -79,6 +88,8 @@ static const Ix *price(const Gemm *g, const Tile *c) {
     } else {
         cycles = plus(p, ix_mul(p, rounds, plus(p, main, 1000 + area / 10)), 5000);
     }
+    cycles = ix_div(p, ix_mul(p, cycles, power(p, c, g->t->axes.v[g->m.k].extent, cycles)),
+                    ix_const(p, 1000));
     if (c->direct) cycles = ix_add(p, cycles, times(p, rounds, area / 10));
     return ix_div(p, times(p, cycles, 10), ix_const(p, 17));
 }
@@ -109,7 +120,7 @@ static int stage_stores(Arena *a, const Gemm *g, const Tile *c, Schedule *s) {
     }
     int cols = rows == 64 && size <= 2 ? 64 : 32, slabs = 1, buffers = 2;
     if (work > 40) cols = size == 1 || rows == 64 ? 32 : 16; /* long code: less of it */
-    if (getenv("SLABS") && rows == 64 && size == 2 && c->bn % 128 == 0) slabs = 2, buffers = 1;
+    if (cols == 64 && c->bn == 256) slabs = 2, buffers = 1;  /* fewer barriers on the way out */
     if (rows > 128 && size > 1) cols = 16; /* few registers are left to hold them */
     while (c->bn % cols) cols /= 2;
     for (int i = 0; i < list.n; i++) {

@@ -259,7 +259,8 @@ static void staged(void **state) {
     check(&(Case){gelu, 256, 128, 3, 2, slabs, 0});
     check(&(Case){gelu, 128, 128, 6, 2, narrow, 0});
     check(&(Case){gelu, 64, 32, 8, 2, narrow, 0});
-    check(&(Case){gelu, 64, 128, 7, 1, "  value %16 place smem buffers 2 swizzle 128 slabs 2\n", 0});
+    check(
+        &(Case){gelu, 64, 128, 7, 1, "  value %16 place smem buffers 2 swizzle 128 slabs 2\n", 0});
     check(&(Case){batched, 128, 256, 4, 2, "  value %7 place smem buffers 2 swizzle 128\n", 0});
     check(&(Case){whole, 128, 256, 4, 2, "  value %5 place smem buffers 2 swizzle 64\n", 0});
     check(&(Case){plain, 128, 256, 3, 2,
