@@ -36,10 +36,12 @@ typedef struct Session {
     size_t size;
     void *forced; /* the module with one variant a step, from malloc; NULL: as it is */
     RunDevice device;
+    fk_device **held; /* of --cases: kept open from one command line to the next */
     int code;
 } Session;
 
 static void fail(Session *s, int code, Str *why) {
+    fflush(stdout);
     fprintf(stderr, "fkrun: error: %s\n", str_get(why));
     str_free(why);
     if (code > s->code) s->code = code;
@@ -184,7 +186,7 @@ static void run_fn(Session *s, const FkmFn *f) {
     }
     ok = ok && run_sizes(&r) && run_tensors(&r);
     if (ok && s->opt.list) {
-        tune_list(&r);
+        tune_list(&r, s->module);
     } else if (ok && run_fill(&r)) {
         code = EXIT_OUTSIDE;
         ok = s->opt.reference ? run_reference(&r) : run_on_device(s, &r);
@@ -330,31 +332,42 @@ static bool options_agree(Session *s) {
     return false;
 }
 
-static void run_all(Session *s) {
+static bool open_device(Session *s) {
     static const char *const devices[] = {"cuda", "emu"};
     const char *name = devices[s->opt.device == 1];
     Str why = {0};
+    if (device_open(&s->device, name, s->forced ? s->forced : s->bytes, s->size, &why)) {
+        if (s->held && !*s->held && fk_device_open(name, s->held)) *s->held = NULL;
+        return true;
+    }
+    fail(s, EXIT_OUTSIDE, &why);
+    device_close(&s->device);
+    return false;
+}
+
+static void run_all(Session *s) {
     if (!s->module->n_fns && !s->module->n_left_out)
         fprintf(stderr, "fkrun: note: no fn here: the module is empty\n");
-    if (s->module->n_fns && !s->opt.reference && !s->opt.list &&
-        !device_open(&s->device, name, s->forced ? s->forced : s->bytes, s->size, &why)) {
-        fail(s, EXIT_OUTSIDE, &why);
-        device_close(&s->device);
-        return;
+    if (s->module->n_fns && !s->opt.reference && !s->opt.list && !open_device(s)) return;
+    for (uint32_t i = 0; i < s->module->n_fns; i++) {
+        const FkmFn *f = &s->module->fns[i];
+        if (!s->opt.fn || !strcmp(f->name, s->opt.fn)) run_fn(s, f);
     }
-    for (uint32_t i = 0; i < s->module->n_fns; i++)
-        if (!s->opt.fn || !strcmp(s->module->fns[i].name, s->opt.fn)) run_fn(s, &s->module->fns[i]);
     for (uint32_t i = 0; i < s->module->n_left_out; i++)
         fprintf(stderr, "fkrun: note: fn '%s' was left out: %s\n", s->module->left_out[i].name,
                 s->module->left_out[i].reason);
     if (s->device.device) device_close(&s->device);
 }
 
-int main(int argc, char **argv) {
-    Session s = {0};
+static void put_version(void) {
+    int v = fk_version();
+    printf("fkrun %d.%d.%d\n", v / 10000, v / 100 % 100, v % 100);
+}
+
+static int command(fk_device **held, int argc, char **argv) {
+    Session s = {.held = held};
     OptMany inputs = {0}, more = {0};
     Str why = {0};
-    tool_last_words("fkrun", argc, argv);
     if (!opts_parse(&s.arena, &table, argc, argv, &s.opt, &inputs, &more, &why)) {
         fail(&s, EXIT_USAGE, &why);
     } else if (s.opt.help) {
@@ -362,8 +375,13 @@ int main(int argc, char **argv) {
         fputs(str_get(&why), stdout);
         str_free(&why);
     } else if (s.opt.version) {
-        int v = fk_version();
-        printf("fkrun %d.%d.%d\n", v / 10000, v / 100 % 100, v % 100);
+        put_version();
+    } else if (s.opt.cases && (held || inputs.n)) {
+        str_printf(&why, "--cases=%s: %s", s.opt.cases,
+                   held ? "within --cases" : "its lines name the modules");
+        fail(&s, EXIT_USAGE, &why);
+    } else if (s.opt.cases) {
+        s.code = run_cases(s.opt.cases, s.opt.case_seconds, command);
     } else if (inputs.n != 1) {
         str_add(&why, inputs.n ? "one module at a time" : "no module; fkrun --help shows how");
         fail(&s, EXIT_USAGE, &why);
@@ -376,4 +394,9 @@ int main(int argc, char **argv) {
     free(s.forced);
     arena_free(&s.arena);
     return s.code;
+}
+
+int main(int argc, char **argv) {
+    tool_last_words("fkrun", argc, argv);
+    return command(NULL, argc, argv);
 }

@@ -183,6 +183,10 @@ static FkmLaunch pack_launch(Packer *p, const Variant *v) {
     return l;
 }
 
+static uint32_t stat(int n) { /* a kernel that has a cubin has them */
+    return n < 0 ? 0 : (uint32_t)n;
+}
+
 static FkmKernel pack_kernel(Packer *p, const Kernel *k) {
     FkmKernel to = {.name = text(p, k->name),
                     .ptx = text(p, k->ptx),
@@ -193,7 +197,13 @@ static FkmKernel pack_kernel(Packer *p, const Kernel *k) {
                     .n_cubins = (uint32_t)k->cubins.n};
     for (int i = 0; i < k->cubins.n; i++) {
         const Cubin *c = &k->cubins.v[i];
-        to.cubins[i] = (FkmImage){text(p, c->arch), (void *)c->data, c->size};
+        to.cubins[i] = (FkmImage){.arch = text(p, c->arch),
+                                  .bytes = (void *)c->data,
+                                  .size = c->size,
+                                  .regs = stat(c->stats.regs),
+                                  .shared = stat(c->stats.smem),
+                                  .stack = stat(c->stats.stack),
+                                  .spills = stat(c->stats.spill_bytes)};
     }
     return to;
 }

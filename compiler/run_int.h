@@ -140,6 +140,14 @@ void device_release(RunDevice *d, Run *r, Launch *l);
  * no step has. */
 bool variant_force(FkmModule *m, const char *name, Str *why);
 
+/* ---- run_cases.c ------------------------------------------------------------------------------
+ */
+
+/* One command line of fkrun; returns its exit code. What it opens of a device stays open: if *held
+ * is NULL, it becomes the device. */
+typedef int RunCommand(fk_device **held, int argc, char **argv);
+int run_cases(const char *path, int seconds, RunCommand *command); /* the greatest code */
+
 /* ---- run_check.c, run_bench.c ------------------------------------------------------------------
  */
 
@@ -167,8 +175,9 @@ bool bench_run(RunDevice *d, Run *r, const Launch *l); /* --bench: times and pri
 
 /* Makes the cost ns at these sizes of the fn, and leaves it what it is at all others. */
 void tune_cost(Arena *a, const FkmFn *f, const int64_t *sizes, int64_t ns, FkmExpr *cost);
-/* --list: prints the variants and what is predicted of them; needs no device. */
-void tune_list(Run *r);
+/* --list: prints the variants, what is predicted of them and what is kept of their machine code;
+ * needs no device. `m` is the module of r->fn. */
+void tune_list(Run *r, const FkmModule *m);
 /* --tune: times the variants of each step and prints; r->fn is a fn of `tree`, whose costs become
  * what was measured, in memory of `a`. `usual` is the launch of the module as it is. */
 bool tune_run(RunDevice *d, Run *r, Arena *a, FkmModule *tree, const Launch *usual);

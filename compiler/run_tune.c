@@ -1,6 +1,8 @@
 /* run_tune.c - fkrun --tune: times every variant of each step at the sizes at hand, and makes what
  * was measured the cost of each at just these sizes, so that a launch takes the fastest there and
- * goes by the prediction everywhere else. fkrun --list: the variants and their predictions alone.
+ * goes by the prediction everywhere else. fkrun --list: the variants, their predictions and their
+ * machine code, as ptxas described it: registers of a thread, shared bytes ("+": and some by the
+ * sizes), stack bytes of a thread, bytes that move because of spilt registers, bytes of code.
  *
  * A variant is timed in a module whose step has no other; the rest of the fn runs with it. The
  * variants take turns, so that a clock that drifts meets all of them.
@@ -99,7 +101,18 @@ static void put_variant(const FkmVariant *v, const FkmEnv *env) {
         printf("?");
 }
 
-void tune_list(Run *r) {
+static void put_code(const FkmKernel *k, const FkmExpr *dynamic) {
+    bool same = !dynamic->n || (dynamic->n == 1 && dynamic->code[0].op == FKM_OP_CONST);
+    int64_t more = same && dynamic->n ? dynamic->code[0].k : 0;
+    if (!k->n_cubins) printf(" %s: not assembled", k->arch);
+    for (uint32_t i = 0; i < k->n_cubins; i++) {
+        const FkmImage *c = &k->cubins[i];
+        printf(" %s: registers=%u shared=%lld%s stack=%u spilt=%u code=%zu", c->arch, c->regs,
+               (long long)c->shared + more, same ? "" : "+", c->stack, c->spills, c->size);
+    }
+}
+
+void tune_list(Run *r, const FkmModule *m) {
     FkmEnv env = environment(r, 132);
     for (uint32_t s = 0; s < r->fn->n_steps; s++) {
         put_head(r, "LIST", s);
@@ -109,6 +122,8 @@ void tune_list(Run *r) {
             put_variant(v, &env);
             if (v->guard.n && !(fkm_eval(&v->guard, &env, &holds) && holds))
                 printf(" not for these sizes and layouts");
+            for (uint32_t i = 0; i < v->n_launches; i++)
+                put_code(&m->kernels[v->launches[i].kernel], &v->launches[i].shared);
             printf("\n");
         }
     }

@@ -50,12 +50,6 @@ typedef struct KParam {
     KTmap map;
 } KParam;
 
-typedef struct Cubin {
-    const char *arch;
-    const void *data;
-    size_t size;
-} Cubin;
-
 typedef struct KStats { /* of ptxas, or -1: not checked */
     int regs, spill_bytes, smem, stack;
     int warning;     /* the first C75xx that costs speed, 7510 is C7510; 0: none */
@@ -63,13 +57,20 @@ typedef struct KStats { /* of ptxas, or -1: not checked */
 } KStats;
 #define KSTATS_NONE ((KStats){-1, -1, -1, -1, -1, -1})
 
+typedef struct Cubin {
+    const char *arch;
+    const void *data;
+    size_t size;
+    KStats stats;
+} Cubin;
+
 typedef struct Kernel {
     const char *name; /* entry point */
     const char *arch; /* PTX target */
     int ptx_version;  /* 80 is 8.0 */
     const char *ptx;
     VEC(Cubin) cubins;
-    KStats stats;
+    KStats stats; /* of the last cubin */
     VEC(KParam) params;
     const Ix *tiles;    /* CTA tiles of work; the kernel strides over them */
     const Ix *grid;     /* CTAs in x (at most 2^31 - 1); y and z are 1 */

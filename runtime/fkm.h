@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FKM_VERSION = 2, // raised by any change of the bytes
+    FKM_VERSION = 3, // raised by any change of the bytes
     FKM_ALIGN = 256, // of temporaries, and the largest answer of ALIGN
 
     // Of a fn. A launch keeps on its stack what the fn at hand has: at the most 300 KiB.
@@ -198,6 +198,7 @@ typedef struct {
     char *arch;
     void *bytes;
     size_t size;
+    uint32_t regs, shared, stack, spills; // as ptxas said; bytes: static, of a thread, moved
 } FkmImage;
 
 typedef struct {

@@ -265,6 +265,10 @@ static void image(Codec *c, void *p) {
     FkmImage *i = p;
     text(c, &i->arch);
     blob(c, &i->bytes, &i->size);
+    NUMBER(c, i->regs);
+    NUMBER(c, i->shared);
+    NUMBER(c, i->stack);
+    NUMBER(c, i->spills);
 }
 
 static void kernel(Codec *c, void *p) {
@@ -274,7 +278,7 @@ static void kernel(Codec *c, void *p) {
     NUMBER(c, k->major);
     NUMBER(c, k->minor);
     text(c, &k->arch);
-    ARRAY(c, k->cubins, k->n_cubins, 12, image);
+    ARRAY(c, k->cubins, k->n_cubins, 28, image);
 }
 
 static void module(Codec *c, FkmModule *m) {

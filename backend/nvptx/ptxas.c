@@ -246,11 +246,12 @@ static PtxasStatus take(Arena *a, PtxasJob *j, Kernel *k, const char **message) 
         *message = arena_printf(a, "'%s' left no cubin for %s", j->ptxas, j->arch);
         return PTXAS_CRASHED;
     }
-    vec_push(a, &k->cubins, c);
     k->stats = parse_stats(str_get(&j->ran.text));
     k->stats.loop_spills = k->stats.spill_bytes ? -1 : 0;
     if (!strcmp(j->arch, "sm_90a")) /* the code that sass.c reads */
         k->stats.loop_spills = sass_loop_spills(a, c.data, c.size, k->name);
+    c.stats = k->stats;
+    vec_push(a, &k->cubins, c);
     return PTXAS_OK;
 }
 

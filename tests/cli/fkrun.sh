@@ -2,8 +2,8 @@
 # fkrun: its command line, inputs and outputs, the reference, and what it says without a GPU.
 . "$(dirname "$0")/lib.sh"
 run 0 "help" "$fkrun" --help
-for o in fn size device reference fkc seed in out print offset pad transpose scalars check \
-    check-seconds repeat bench variant zero list tune write help version; do
+for o in fn cases case-seconds size device reference fkc seed in out print offset pad transpose \
+    scalars check check-seconds repeat bench variant zero list tune write help version; do
     has "$out" "--$o"
 done
 run 0 "version" "$fkrun" --version
@@ -142,7 +142,7 @@ variant() { grep -o 'variant=[^ ]*' "$1"; }
 run 0 "a list" "$fkrun" --list -s M=512 -s N=256 -s K=64 mm.fkm
 has "$out" "LIST mm M=512 K=64 N=256 step=0 mm.0"
 has "$out" "variant=pingpong_64x128 predicted="
-has "$out" "variant=general predicted=?"
+has "$out" "variant=general predicted=? sm_80: not assembled"
 hasnt "$out" "not for these sizes"
 run 0 "of a pitch that no tensor map has" "$fkrun" --list -s M=512 -s N=256 -s K=63 mm.fkm
 has "$out" "not for these sizes and layouts"
@@ -176,11 +176,59 @@ has "$err" "--list runs nothing"
 run 3 "nowhere to write" "$fkrun" --list --variant=general --write=/nope/x.fkm mm.fkm
 has "$err" "/nope/x.fkm"
 
+# Many command lines on one device.
+cat >cases.txt <<'END'
+# a comment, an empty line
+
+--device=emu --fn=add -s M=2 -s N=3 add.fkm
+--reference   --fn=add -s M=4 -s N=6 add.fkm
+--fn=sub --reference add.fkm
+--cases=cases.txt
+--chekc add.fkm
+--device=emu --check --fn=add -s M=1 -s N=1 add.fkm
+END
+run 2 "cases" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --cases=cases.txt
+has "$out" "DONE add M=2 N=3 variant=general"
+has "$out" "CASE 3 exit 0: --device=emu --fn=add -s M=2 -s N=3 add.fkm"
+has "$out" "CASE 4 exit 0: --reference   --fn=add"
+has "$out" "CASE 5 exit 1: --fn=sub"
+has "$err" "no fn 'sub' in the module"
+has "$out" "CASE 6 exit 2: --cases=cases.txt"
+has "$err" "--cases=cases.txt: within --cases"
+has "$out" "CASE 7 exit 2: --chekc"
+has "$out" "FAIL add M=1 N=1" # the fake computes nothing
+has "$out" "CASE 8 exit 1: --device=emu --check"
+grep -v CASE "$out" | sed -n '/REFERENCE/,/rms/p' | cmp -s - plain || wrong "a case prints what it prints alone"
+run 2 "no module beside them" "$fkrun" --cases=cases.txt add.fkm
+has "$err" "--cases=cases.txt: its lines name the modules"
+run 3 "no such file of cases" "$fkrun" --cases=nowhere.txt
+has "$err" "cannot read nowhere.txt"
+cat >slow.txt <<'END'
+--reference --fn=add -s M=4 -s N=6 add.fkm
+--reference --fn=slow -s M=2000 slow.fkm
+--reference --fn=add -s M=4 -s N=6 add.fkm
+END
+echo 'fn slow(x: f32[M, M]) -> (y: f32[M, M]) { y[m, n] = sum[a, b] x[m, a] * x[b, n] }' >slow.fk
+run 0 "compile" "$fkc" --ptxas=none slow.fk
+run 124 "one that takes too long" "$fkrun" --cases=slow.txt --case-seconds=1
+has "$out" "CASE 1 exit 0: "
+has "$out" "CASE 2 exit 124: --reference --fn=slow"
+hasnt "$out" "CASE 3"
+sed -n 3,4p cases.txt >broken.txt
+sed -n 3p cases.txt >>broken.txt
+run 3 "one that breaks the device" env FK_EMU="$FK_FAKE_EMU" FAKE_EMU=fatal "$fkrun" --cases=broken.txt
+has "$err" "fake: launch refused"
+has "$out" "CASE 1 exit 3: --device=emu"
+has "$err" "the device is broken after line 1; the rest is left"
+hasnt "$out" "CASE 2"
+
 if [ -e /dev/nvidia0 ]; then
     run 0 "on the GPU" "$fkrun" --check --repeat=3 --check-seconds=5 add.fkm
     has "$out" "PASS add"
     has "$out" "variant=general"
     has "$out" "PASS count"
+    run 0 "cases on the GPU" sh -c "echo '--check --fn=add add.fkm' >gpu.txt; '$fkrun' --cases=gpu.txt"
+    has "$out" "CASE 1 exit 0: --check"
     run 0 "layouts on the GPU" "$fkrun" --check --fn=add -s M=40 -s N=60 --offset x=4 --pad x=3 --transpose y --scalars=device add.fkm
     run 0 "time" "$fkrun" --bench --fn=add -s M=256 -s N=256 add.fkm
     has "$out" "BENCH add"

@@ -40,6 +40,14 @@ holds "nothing was published" test ! -e n.fkm
 run 3 "named by FKC_PTXAS" env FKC_PTXAS="$work/refusing" "$fkc" model.fk -o n.fkm
 has "$err" "Unsupported .version 9.9"
 
+# What it said of the general kernel is kept in the module.
+fake telling 'for last; do :; done; cp "$3" "$last"' \
+    'echo "    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads" >&2' \
+    'echo "ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem" >&2'
+run 0 "what it says" "$fkc" --ptxas="$work/telling" --arch=sm_80 model.fk -o told.fkm
+run 0 "is kept" "$fkrun" --list told.fkm
+has "$out" "variant=general predicted=0.00us sm_80: registers=40 shared=1024 stack=16 spilt=20 code="
+
 if real=$("$fkc" -v model.fk -o real.fkm 2>&1 | sed -n 's/^fkc: assembling with //p') && [ -n "$real" ]; then
     run 0 "machine code" "$fkc" --emit=cubin model.fk -o one.cubin
     for one in one.cubin*; do # one, or one a variant

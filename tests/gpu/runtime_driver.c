@@ -343,7 +343,7 @@ static bool make_cubin(void) {
     FILE *f = system(command) ? NULL : fopen(out, "rb");
     static char code[1 << 16], arch[16];
     snprintf(arch, sizeof arch, "sm_%d", info.arch);
-    cubin = (FkmImage){arch, code, f ? fread(code, 1, sizeof code, f) : 0};
+    cubin = (FkmImage){.arch = arch, .bytes = code, .size = f ? fread(code, 1, sizeof code, f) : 0};
     if (f) fclose(f);
     unlink(ptx);
     unlink(out);

@@ -20,7 +20,7 @@ static fk_status fake_memory(void *self, size_t *bytes_free, size_t *bytes_total
 }
 
 static fk_status fake_alloc(void *self, size_t bytes, void **ptr, FkError *error) {
-    (void)self;
+    if (((Fake *)self)->broken) return FK_FAIL(error, FK_ERROR_LAUNCH, "fake: a launch broke it");
     if (bytes > (size_t)1 << 40)
         return FK_FAIL(error, FK_ERROR_MEMORY, "fake: %zu bytes are too many", bytes);
     *ptr = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
@@ -100,7 +100,7 @@ static fk_status fake_function(void *self, void *module, const char *name, FkFun
     Fake *f = self;
     (void)module;
     if (f->fail_function) return FK_FAIL(error, f->fail_function, "fake: no function");
-    *out = (FkFunction){(void *)(uintptr_t)name, 1000};
+    *out = (FkFunction){(void *)(uintptr_t)name, f->max_dynamic ? f->max_dynamic : 1000};
     return FK_OK;
 }
 
@@ -121,6 +121,7 @@ _Static_assert(sizeof(FkTmap) == FK_TMAP_BYTES - 8, "a fake map holds its reques
 static fk_status fake_launch(void *self, const FkFunction *f, const FkGrid *grid, void **params,
                              int n, void *stream, FkError *error) {
     Fake *fake = self;
+    fake->broken |= fake->fail_launch && fake->fatal;
     if (fake->fail_launch) return FK_FAIL(error, fake->fail_launch, "fake: launch refused");
     fake->launched++;
     if (!fake->record || fake->n_launches == 16) return FK_OK;

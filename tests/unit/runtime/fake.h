@@ -29,6 +29,8 @@ typedef struct {
     FkTmap map;     // the last request
     atomic_int launched, loaded, unloaded, cleared, closed, encoded;
     bool capturing, misaligned; // a tensor map was
+    bool fatal, broken;         // a launch that fails breaks the device; one did
+    int64_t max_dynamic;        // of every kernel; 0: 1000 bytes
     // What fails, and how; FK_OK: nothing.
     fk_status fail_launch, fail_load, fail_map, fail_function, fail_cubin, fail_clear,
         fail_capturing;

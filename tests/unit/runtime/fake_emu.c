@@ -1,6 +1,6 @@
 // A libfkemu.so for tests: the fake device behind the emulator's entry. FAKE_EMU says how it fails.
-// FAKE_FAST=TEXT: it has the shared memory of an H200, and its clock reads 0.5 ms after a kernel
-// with TEXT in its name, 1.5 ms after any other.
+// FAKE_FAST=TEXT: its clock reads 0.5 ms after a kernel with TEXT in its name, 1.5 ms after any
+// other. It has the shared memory of an H200.
 #include "fake.h"
 
 #include <stdio.h>
@@ -10,14 +10,6 @@
 __attribute__((visibility("default"))) FkDeviceOpen fk_emu_device;
 
 static char last[256]; // kernel that was launched
-
-// Functions are names that stay.
-static fk_status roomy_function(void *self, void *module, const char *name, FkFunction *out,
-                                FkError *error) {
-    fk_status s = fake_ops()->function(self, module, name, out, error);
-    out->max_dynamic = 232448;
-    return s;
-}
 
 static fk_status named_launch(void *self, const FkFunction *f, const FkGrid *grid, void **params,
                               int n, void *stream, FkError *error) {
@@ -40,11 +32,12 @@ fk_status fk_emu_device(int index, const FkDeviceOps **ops, void **self, FkError
     table = *fake_ops();
     if (how && !strcmp(how, "old")) table.abi = FK_DEVICE_ABI - 1;
     if (getenv("FAKE_FAST")) {
-        table.function = roomy_function;
         table.launch = named_launch;
         table.event_elapsed = named_elapsed;
     }
+    if (how && !strcmp(how, "fatal")) fake.fail_launch = FK_ERROR_DRIVER, fake.fatal = true;
     fake_facts_of(&fake);
+    fake.max_dynamic = fake.facts.max_shared;
     *ops = &table;
     *self = &fake;
     return FK_OK;

@@ -40,6 +40,10 @@ static void reads_back(void **state) {
     assert_string_equal(m->fns[1].tensors[2].dims[0].text, "S + T");
     assert_null(m->fns[1].graph);
     assert_memory_equal(m->kernels[0].cubins[0].bytes, "CUBIN90", 7);
+    assert_int_equal(m->kernels[0].cubins[0].regs, 168);
+    assert_int_equal(m->kernels[0].cubins[0].shared, 1024);
+    assert_int_equal(m->kernels[0].cubins[0].stack, 16);
+    assert_int_equal(m->kernels[0].cubins[0].spills, 24);
     unsigned char *bytes2 = encode(m, &again); // equal bytes: equal trees
     assert_int_equal(n, again);
     assert_memory_equal(bytes, bytes2, n);
@@ -99,7 +103,7 @@ static void says_what_is_wrong(void **state) {
     assert_string_equal(error.text, "its checksum is wrong");
     bytes[8] = 99;
     assert_null(decode(bytes, n, &error));
-    assert_string_equal(error.text, "its format is version 99, this library reads version 2");
+    assert_string_equal(error.text, "its format is version 99, this library reads version 3");
     bytes[0] = 'x';
     assert_null(decode(bytes, n, &error));
     assert_string_equal(error.text, "it does not begin like an fkm module");
