@@ -79,14 +79,19 @@ static bool find_factor(const TProg *t, const TInst *load, int row, int k, MmaFa
     return true;
 }
 
+static int own_axis(const TProg *t, const TInst *load, const TInst *other) {
+    int own = -1;
+    for (int a = t->ngrid - 1; a >= 0; a--) {
+        if (!uses_axis(load, a) || uses_axis(other, a)) continue;
+        if (ix_uses_axis(load->ix[load->nix - 1], a)) return a;
+        if (own < 0) own = a;
+    }
+    return own;
+}
+
 static bool find_axes(const TProg *t, const TInst *p, const TInst *q, int *rows, int *cols,
                       Str *why) {
-    int only_p = -1, only_q = -1;
-    for (int a = 0; a < t->ngrid; a++) {
-        bool in_p = uses_axis(p, a), in_q = uses_axis(q, a);
-        if (in_p && !in_q) only_p = a;
-        if (in_q && !in_p) only_q = a;
-    }
+    int only_p = own_axis(t, p, q), only_q = own_axis(t, q, p);
     if (only_p < 0 || only_q < 0) return no(why, "a factor has no axis of its own");
     *rows = only_p < only_q ? only_p : only_q;
     *cols = only_p < only_q ? only_q : only_p;
@@ -192,11 +197,54 @@ static const SValue *placed(const Schedule *s, int value) {
 
 static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     const SValue *a = placed(s, m->a.load->id), *b = placed(s, m->b.load->id);
-    if (!a || !b || a->place != PLACE_smem || b->place != PLACE_smem || a->swizzle != 128 ||
-        b->swizzle != 128 || a->buffers != b->buffers || a->buffers < 2 || a->buffers > 32)
-        return no(why,
-                  "both factors need the same number of buffers in smem, 2 to 32, swizzle 128");
+    if (!a || !b || a->place != PLACE_smem || b->place != PLACE_smem || a->buffers != b->buffers ||
+        a->buffers < 2 || a->buffers > 32)
+        return no(why, "both factors need the same number of buffers in smem, 2 to 32");
     w->stages = a->buffers;
+    w->a.swizzle = a->swizzle, w->b.swizzle = b->swizzle;
+    return true;
+}
+
+/* ---- factors in shared memory ---- */
+
+enum { LINE = 128, STEP = 32 }; /* bytes of k: of a stage, of an instruction */
+
+static void lay_k_major(MmaSmem *s, int rows) {
+    s->box = rows, s->boxes = 1;
+    s->box_bytes = rows * LINE;
+    s->block = 64 * LINE;
+    s->step = STEP;
+    s->lead = 16;
+    s->stride = 8 * LINE;
+}
+
+static void lay_mn_major(MmaSmem *s, int rows, int k, int size) {
+    s->mn = true;
+    s->box = s->swizzle / size, s->boxes = rows / s->box;
+    s->box_bytes = k * s->swizzle;
+    s->block = 64 / s->box * s->box_bytes;
+    s->step = STEP / size * s->swizzle;
+    s->lead = s->box_bytes;
+    s->stride = 8 * s->swizzle;
+}
+
+static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, MmaSmem *s, Str *why) {
+    const TTensor *x = &t->tensors.v[f->load->tensor];
+    int size = dtype_bits(x->type) / 8;
+    if (k * size != LINE)
+        return no(why, "a stage has %d elements of k of %s, not %d", LINE / size, x->name, k);
+    if (s->swizzle != 128 && (f->k_major || (s->swizzle != 64 && s->swizzle != 32)))
+        return no(why, "%s has a swizzle of %d; K-major 128 is right, MN-major 32, 64 or 128",
+                  x->name, s->swizzle);
+    if (f->k_major) {
+        lay_k_major(s, rows);
+    } else {
+        if (rows % (s->swizzle / size))
+            return no(why, "a tile of %d does not cut into boxes of %d of %s", rows,
+                      s->swizzle / size, x->name);
+        lay_mn_major(s, rows, k, size);
+    }
+    s->bytes = s->boxes * s->box_bytes;
     return true;
 }
 
@@ -269,10 +317,6 @@ static bool read_staged(const TProg *t, const Schedule *s, const Mma *m, MmaTile
 enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty */
 
 static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
-    if (w->k != 64) return no(why, "a stage has 64 elements of k, not %d", w->k);
-    if (!m->a.k_major || !m->b.k_major)
-        return no(why, "%s is not K-major",
-                  t->tensors.v[(m->a.k_major ? &m->b : &m->a)->load->tensor].name);
     w->group_rows = s->pingpong ? w->m : w->m / w->groups;
     if (w->m > 256 || w->group_rows % 64 || (!s->pingpong && w->m % w->groups))
         return no(why, "a tile of %d rows does not cut into blocks of 64", w->m);
@@ -281,7 +325,10 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     if (s->pingpong && w->groups != 2) return no(why, "pingpong needs two groups");
     int acc = w->group_rows / 64 * w->n / 2;
     if (acc > w->mma_regs - 24) return no(why, "%d accumulators in %d registers", acc, w->mma_regs);
-    w->stage_bytes = (w->m + w->n) * w->k * 2;
+    if (!lay_factor(t, &m->a, w->m, w->k, &w->a, why) ||
+        !lay_factor(t, &m->b, w->n, w->k, &w->b, why))
+        return false;
+    w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_staged(t, s, m, w, why)) return false;
     w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES) + w->groups * w->ring * w->chunk_bytes;
     const Target *target = target_named(s->target);

@@ -8,8 +8,9 @@
  *
  * Each factor reads k bare in one dimension, whose whole extent the loop covers (what the hardware
  * reads beyond the end of a tensor is 0, so no end of k needs a mask), and its row axis in another,
- * once and with coefficient 1. One of the two is its last dimension. Its other dimensions are read
- * at what further grid axes (batches) and sizes say.
+ * once and with coefficient 1. One of the two is its last dimension: k (the factor is K-major) or
+ * the rows (MN-major). Its other dimensions are read at what further grid axes (batches) and sizes
+ * say.
  */
 #ifndef FK_IR_MMA_H
 #define FK_IR_MMA_H
@@ -19,7 +20,7 @@
 typedef struct MmaFactor {
     const TInst *load;
     int row, depth; /* dimensions of the row axis and of k */
-    bool k_major;   /* k is the last dimension */
+    bool k_major;   /* k is the last dimension; else the row axis is */
 } MmaFactor;
 
 typedef struct Mma {
@@ -30,8 +31,9 @@ typedef struct Mma {
     int rows, cols, k; /* axes */
 } Mma;
 
-/* rows, cols: grid axes; both -1: the last ones that only one factor uses, the earlier of the two
- * as rows. False with a reason when the program is not of this shape. */
+/* rows, cols: grid axes; both -1: of each factor the axis that it alone uses, that of its last
+ * dimension before others, later ones before earlier ones; the earlier of the two as rows. False
+ * with a reason when the program is not of this shape. */
 bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why);
 
 /* A store that goes through shared memory: boxes of group rows x `box` columns, `swizzle` bytes a
@@ -44,6 +46,21 @@ typedef struct MmaStaged {
 
 enum { MMA_STAGED = 4 };
 
+/* How a stage of a factor lies in shared memory, in bytes. It is cut into boxes of `box` rows of
+ * the tile, one TMA copy each, which begin at multiples of 1024 where that matters (any box is a
+ * multiple of 8 lines). A line of a box has `swizzle` bytes: K-major all k of one row, so there is
+ * one box and k takes 128 bytes; MN-major `box` rows side by side at one k. An address has its bits
+ * 4.. xored with its bits 7.., 3 of them for 128 bytes, 2 for 64, 1 for 32. */
+typedef struct MmaSmem {
+    bool mn; /* MN-major */
+    int swizzle, box, boxes;
+    int box_bytes, bytes; /* of one, of all */
+    int block;            /* from 64 rows to the next 64 */
+    int step;             /* from what one instruction takes of k to the next */
+    int lead, stride;     /* what wgmma calls the leading and the stride offset: MN-major from box
+                             to box, and from 8 k to the next; K-major unused, and from 8 rows */
+} MmaSmem;
+
 /* What the wgmma tier makes of a schedule (schedule.h). */
 typedef struct MmaTiles {
     int m, n, k;    /* elements of a CTA's tile; k: of a stage */
@@ -51,7 +68,8 @@ typedef struct MmaTiles {
     int groups;     /* warpgroups that multiply */
     int group_rows; /* rows of one of them at a time */
     int load_regs, mma_regs;
-    int stage_bytes; /* both factors */
+    MmaSmem a, b;    /* the factors in a stage, a before b */
+    int stage_bytes; /* of both */
     /* Staged stores: `chunk` columns of all are written together; a group has `ring` of them. */
     MmaStaged staged[MMA_STAGED];
     int nstaged, chunk, ring;

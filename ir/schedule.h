@@ -18,7 +18,8 @@
  * in the product of two loads: A uses k and the grid axis m, B uses k and the grid axis n, neither
  * uses the other's; further grid axes are batch (tile 1), used by either load or both. Axis m has
  * tile 64 * x, n a multiple of 8, k the elements of one stage (128 bytes). A value entry for each
- * of the two loads says place smem, buffers: stages, swizzle 128. Roles: "load" (4 warps, of which
+ * of the two loads says place smem, buffers: stages, swizzle 128 (64 or 32 too where k is not the
+ * load's last dimension: the tile is cut into boxes so wide). Roles: "load" (4 warps, of which
  * one thread works) and "mma" (4 warps a consumer group, registers each). pingpong: each consumer
  * group has its own tiles of m x n; otherwise the groups split m. persistent: CTAs walk tiles by
  * ctaid + i * nctaid in groups of `raster` tiles of m. Values after the loop live in the

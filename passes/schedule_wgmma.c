@@ -101,8 +101,10 @@ static void lay(Arena *a, Schedule *s, int axis, int tile) {
     vec_push(a, &s->axes, x);
 }
 
-static void in_smem(Arena *a, Schedule *s, int value, int buffers) {
-    SValue v = {.value = value, .place = PLACE_smem, .buffers = buffers, .swizzle = 128};
+/* MN-major, the tile is cut into boxes as wide as the swizzle. */
+static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buffers) {
+    SValue v = {f->load->id, PLACE_smem, buffers, 128};
+    while (!f->k_major && rows % (v.swizzle / 2) && v.swizzle > 32) v.swizzle /= 2;
     vec_push(a, &s->values, v);
 }
 
@@ -151,8 +153,8 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     int slabs = c->direct ? 0 : stage_stores(a, g, c, s), stage = (c->bm + c->bn) * STAGE_K * 2;
     int stages = (cx->target->smem - 2048 - slabs) / stage;
     if (stages > 8) stages = 8;
-    in_smem(a, s, g->m.a.load->id, stages);
-    in_smem(a, s, g->m.b.load->id, stages);
+    in_smem(a, s, &g->m.a, c->bm, stages);
+    in_smem(a, s, &g->m.b, c->bn, stages);
     SRole load = {"load", 4, 24}, mma = {"mma", 4 * c->groups, 240};
     vec_push(a, &s->roles, load);
     vec_push(a, &s->roles, mma);

@@ -4,6 +4,7 @@
 #ifndef FK_NVPTX_HOPPER_INT_H
 #define FK_NVPTX_HOPPER_INT_H
 
+#include "backend/nvptx/desc_int.h"
 #include "backend/nvptx/ptx_int.h"
 
 Val ptx_map_address(Lower *l, const char *kernel, int param); /* of a by-value parameter */
@@ -41,11 +42,11 @@ void ptx_store_shared(Lower *l, int bytes, Val to, Val v);
 /* wgmma. acc: (blocks of 64 rows) x n / 2 f32, block by block; replaced by the new values, which
  * may not be touched before ptx_wgmma_wait has them too. */
 typedef struct Wgmma {
-    DType type;                  /* bf16 or f16 */
-    int blocks, n, steps;        /* steps: of 16 along k */
-    int a_block, a_step, b_step; /* in units of descriptors, 16 bytes */
-    uint32_t high;               /* upper half of both descriptors */
+    DType type;           /* bf16 or f16 */
+    int blocks, n, steps; /* steps: of 16 along k */
+    WgmmaOperand a, b;
 } Wgmma;
+/* a, b: i32, low words. */
 void ptx_wgmma(Lower *l, const Wgmma *w, Val a, Val b, Val add, Val *acc);
 void ptx_wgmma_wait_group(Lower *l, int pending); /* no accumulator is read after it */
 void ptx_wgmma_wait(Lower *l, int n, Val *acc);   /* for all; acc may be read */

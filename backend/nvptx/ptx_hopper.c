@@ -153,22 +153,22 @@ static void take(Lower *l, Val all, int n, Val *acc) {
 static void one_wgmma(Str *s, const Wgmma *w, int block, int step) {
     const char *t = w->type == DT_bf16 ? "bf16" : "f16";
     int per = w->n / 2, n = w->blocks * per;
-    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 da, {lo, hi};\n\t", 2 * n,
-               block * w->a_block + step * w->a_step);
-    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 db, {lo, hi};\n\t", 2 * n + 1, step * w->b_step);
+    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 da, {lo, ha};\n\t", 2 * n,
+               block * w->a.block + step * w->a.step);
+    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 db, {lo, hb};\n\t", 2 * n + 1, step * w->b.step);
     str_printf(s, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {", w->n, t, t);
     for (int i = 0; i < per; i++) str_printf(s, i ? ",$%d" : "$%d", block * per + i);
-    str_printf(s, "}, da, db, %s, 1, 1, 0, 0;\n\t", step ? "1" : "p");
+    str_printf(s, "}, da, db, %s, 1, 1, %d, %d;\n\t", step ? "1" : "p", w->a.mn, w->b.mn);
 }
 
 void ptx_wgmma(Lower *l, const Wgmma *w, Val a, Val b, Val add, Val *acc) {
     int n = w->blocks * w->n / 2;
     Str text = {0}, regs = {0};
     str_printf(&text,
-               "{\n\t.reg .pred p;\n\t.reg .b32 lo, hi;\n\t.reg .b64 da, db;\n\t"
-               "setp.ne.b32 p, $%d, 0;\n\tmov.b32 hi, %u;\n\t"
+               "{\n\t.reg .pred p;\n\t.reg .b32 lo, ha, hb;\n\t.reg .b64 da, db;\n\t"
+               "setp.ne.b32 p, $%d, 0;\n\tmov.b32 ha, %u;\n\tmov.b32 hb, %u;\n\t"
                "wgmma.fence.sync.aligned;\n\t",
-               2 * n + 2, w->high);
+               2 * n + 2, w->a.high, w->b.high);
     for (int k = 0; k < w->steps; k++)
         for (int m = 0; m < w->blocks; m++) one_wgmma(&text, w, m, k);
     str_add(&text, "wgmma.commit_group.sync.aligned;\n\t}");

@@ -35,7 +35,7 @@
 #include <string.h>
 
 enum { TURN = 1, PAIR = 256 }; /* named barriers of the two groups; threads of both */
-enum { STEP_K = 16, LOW = 1 << 16, HIGH = 0x40000040 }; /* descriptors: see wg_descriptors */
+enum { STEP_K = 16 };
 
 /* ---- those who multiply --------------------------------------------------------------------- */
 
@@ -47,10 +47,8 @@ static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
                 .blocks = w->t.group_rows / 64,
                 .n = w->t.n,
                 .steps = w->t.k / STEP_K,
-                .a_block = 64 * 128 / 16,
-                .a_step = STEP_K * 2 / 16,
-                .b_step = STEP_K * 2 / 16,
-                .high = HIGH};
+                .a = wgmma_operand(&w->t.a),
+                .b = wgmma_operand(&w->t.b)};
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef body = block_new(l, "mma"), exit = block_new(l, "summed");
     LLVMBuildBr(l->b, body);
@@ -115,15 +113,15 @@ static Ring mma_tile(Wg *w, Val tile, Ring r) {
     return end;
 }
 
-/* Low words of the descriptors of stage 0: bits 0-13 the address / 16, and (ignored) 1 for the
- * leading offset; the high word says 1024 bytes from 8 rows to the next and a swizzle of 128 bytes.
- */
+/* Low words of the descriptors of stage 0; the groups that share a tile each have their rows. */
 static void wg_descriptors(Wg *w) {
     Lower *l = w->l;
-    Val a = LLVMBuildLShr(l->b, w->smem, i32c(l, 4), "");
-    a = LLVMBuildAdd(l->b, a, i32c(l, LOW), "");
-    w->desc_b = LLVMBuildAdd(l->b, a, i32c(l, w->t.m * w->t.k * 2 / 16), "");
-    w->desc_a = l->s->pingpong ? a : wg_at_stage(w, a, w->group, w->t.group_rows * w->t.k * 2 / 16);
+    WgmmaOperand a = wgmma_operand(&w->t.a), b = wgmma_operand(&w->t.b);
+    Val at = LLVMBuildLShr(l->b, w->smem, i32c(l, 4), "");
+    w->desc_b = LLVMBuildAdd(l->b, at, i32c(l, w->t.a.bytes / 16 + (int)b.low), "");
+    w->desc_a = LLVMBuildAdd(l->b, at, i32c(l, (int)a.low), "");
+    if (!l->s->pingpong)
+        w->desc_a = wg_at_stage(w, w->desc_a, w->group, w->t.group_rows / 64 * a.block);
 }
 
 /* Group g begins with the CTA's g-th tile and takes every second one. */
@@ -258,8 +256,8 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
     values_find(l);
     l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
-    w.map_a = param_map(l, wg_map(&w, &w.m.a, w.t.m), l->t->tensors.v[w.m.a.load->tensor].id);
-    w.map_b = param_map(l, wg_map(&w, &w.m.b, w.t.n), l->t->tensors.v[w.m.b.load->tensor].id);
+    w.map_a = param_map(l, wg_map(&w, &w.m.a, &w.t.a), l->t->tensors.v[w.m.a.load->tensor].id);
+    w.map_b = param_map(l, wg_map(&w, &w.m.b, &w.t.b), l->t->tensors.v[w.m.b.load->tensor].id);
     for (int i = 0; i < w.t.nstaged; i++) {
         const MmaStaged *s = &w.t.staged[i];
         w.map_out[i] = param_map(l, wg_map_out(&w, s), l->t->tensors.v[s->store->tensor].id);

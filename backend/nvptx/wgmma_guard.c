@@ -8,13 +8,12 @@ static const TTensor *tensor_of(const Wg *w, const TInst *i) {
     return &w->l->t->tensors.v[i->tensor];
 }
 
-/* Boxes of `rows` rows of one stage of k. */
-KTmap wg_map(const Wg *w, const MmaFactor *f, int rows) {
+KTmap wg_map(const Wg *w, const MmaFactor *f, const MmaSmem *s) {
     const TTensor *x = tensor_of(w, f->load);
-    KTmap m = {.temp = x->mem == TM_TEMP, .rank = x->rank, .swizzle = 128};
+    KTmap m = {.temp = x->mem == TM_TEMP, .rank = x->rank, .swizzle = s->swizzle};
     for (int i = 0; i < x->rank; i++) {
         m.dim[i] = x->rank - 1 - i;
-        m.box[i] = m.dim[i] == f->depth ? w->t.k : m.dim[i] == f->row ? rows : 1;
+        m.box[i] = m.dim[i] == f->depth ? w->t.k : m.dim[i] == f->row ? s->box : 1;
     }
     return m;
 }

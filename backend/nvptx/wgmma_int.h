@@ -83,7 +83,7 @@ void wg_flush(Wg *w, Val row, Val col, Val slot, int pending);
 KTmap wg_map_out(const Wg *w, const MmaStaged *s);
 
 void wg_guards(Wg *w, Kernel *k);
-KTmap wg_map(const Wg *w, const MmaFactor *f, int rows);
+KTmap wg_map(const Wg *w, const MmaFactor *f, const MmaSmem *s); /* of one box */
 
 Val uniform32(Wg *w, const Ix *x); /* of sizes, below 2^31 */
 Val i32c(const Lower *l, int v);

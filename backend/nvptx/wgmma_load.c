@@ -2,16 +2,22 @@
  */
 #include "backend/nvptx/wgmma_int.h"
 
-/* The box of a factor at the open axes, which hold one element each. */
-static void load_box(Wg *w, const MmaFactor *f, int map, Val to, Val bar) {
+/* The boxes of a factor from the open axes on, which hold one element each. Boxes that lie wholly
+ * beyond the end are loaded too: as zeros. */
+static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, Val to, Val bar) {
     Lower *l = w->l;
     const TInst *i = f->load;
-    Val coord[5];
+    Val coord[5], *row = &coord[i->nix - 1 - f->row], first;
     for (int d = 0; d < i->nix; d++) {
         Frag x = frag_ix(l, i->ix[d]);
         coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
     }
-    ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, to, bar);
+    first = *row;
+    for (int n = 0; n < s->boxes; n++) {
+        *row = LLVMBuildAdd(l->b, first, i32c(l, n * s->box), "");
+        Val box = LLVMBuildAdd(l->b, to, i32c(l, n * s->box_bytes), "");
+        ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, box, bar);
+    }
 }
 
 static Ring load_tile(Wg *w, Val tile, Ring r) {
@@ -32,9 +38,9 @@ static Ring load_tile(Wg *w, Val tile, Ring r) {
     Val full = wg_full_bar(w, at.stage);
     ptx_mbar_expect(l, full, w->t.stage_bytes);
     Val to = wg_at_stage(w, w->smem, at.stage, w->t.stage_bytes);
-    load_box(w, &w->m.a, w->map_a, to, full);
-    to = LLVMBuildAdd(l->b, to, i32c(l, w->t.m * w->t.k * 2), "");
-    load_box(w, &w->m.b, w->map_b, to, full);
+    load_factor(w, &w->m.a, &w->t.a, w->map_a, to, full);
+    to = LLVMBuildAdd(l->b, to, i32c(l, w->t.a.bytes), "");
+    load_factor(w, &w->m.b, &w->t.b, w->map_b, to, full);
     Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
     Ring end = ring_next(w, at);
     wg_phi_next(l, kt, next);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "ir/mma.h"
 
 static const char *ptxas;
 static Arena forever;
@@ -82,6 +83,18 @@ static const char batched[] =
     "  %5: f32 = load bias[0, h, 0, n]\n  %6: f32 = add %1, %5\n  %7: f16 = cast %6\n"
     "  store y[b, h, m, n], %7\n}\n";
 
+/* Both factors MN-major; a batch axis between k and the rows, one that only a factor has. */
+static const char batched_mn[] =
+    "tile t.0 {\n"
+    "  size B, H, M, K, N\n"
+    "  in a: f16[B, K, H, M] = 0\n  in w: f16[H/4, K, N] = 1\n  out y: f16[B, H, M, N] = 2\n"
+    "  grid b: B\n  grid h: H\n  grid m: M\n  grid n: N\n  axis k: K\n"
+    "  loop k from 0 to K {\n"
+    "    carry %1: f32 = sum\n"
+    "    %2: f16 = load a[b, k, h, m]\n    %3: f16 = load w[h/4, k, n]\n"
+    "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"
+    "  %7: f16 = cast %1\n  store y[b, h, m, n], %7\n}\n";
+
 /* The sum itself, in two types. */
 static const char plain[] = "tile t.0 {\n"
                             "  size M, K, N\n"
@@ -106,6 +119,13 @@ static const char whole[] = "tile t.0 {\n"
                             "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"
                             "  %5: e4m3 = cast %1\n  store y[m, n], %5\n}\n";
 
+/* A program with one part of its text replaced. */
+static const char *changed(const char *text, const char *from, const char *to) {
+    const char *at = strstr(text, from);
+    assert_non_null(at);
+    return arena_printf(&forever, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+}
+
 /* ---- lowering ------------------------------------------------------------------------------- */
 
 typedef struct Case {
@@ -119,6 +139,7 @@ typedef struct Run {
     Arena a;
     TProg *t;
     Kernel k;
+    MmaTiles tiles;
 } Run;
 
 static void fail_diags(const Diags *d) {
@@ -138,15 +159,16 @@ static TProg *parse_tile(Arena *a, const char *text) {
 
 static Schedule *parse_schedule(Arena *a, const TProg *t, const Case *c) {
     Diags d = {.arena = a};
+    bool narrow = c->n % 64 && strstr(c->tile, "load w[k, n]"); /* boxes of 32 columns */
     char *text = arena_printf(
         a,
         "schedule s for t.0 target sm_90a {\n  move tma\n  mul wgmma\n  threads %d\n"
         "  axis m tile %d\n  axis n tile %d\n  axis k tile 64\n"
         "  value %%2 place smem buffers %d swizzle 128\n"
-        "  value %%3 place smem buffers %d swizzle 128\n"
+        "  value %%3 place smem buffers %d swizzle %d\n"
         "  role load warps 4 regs %d\n  role mma warps %d regs %d\n%s  persistent\n}\n",
-        128 * (1 + c->groups), c->m, c->n, c->stages, c->stages, c->groups == 2 ? 24 : 40,
-        4 * c->groups, c->groups == 2 ? 240 : 232, c->more);
+        128 * (1 + c->groups), c->m, c->n, c->stages, c->stages, narrow ? 64 : 128,
+        c->groups == 2 ? 24 : 40, 4 * c->groups, c->groups == 2 ? 240 : 232, c->more);
     Schedule *s = schedule_parse(a, source_new(a, "s", text, strlen(text)), t, &d);
     if (!s) fail_diags(&d);
     return s;
@@ -158,6 +180,8 @@ static void lower(Run *r, const Case *c) {
     Schedule *s = parse_schedule(&r->a, r->t, c);
     Str why = {0};
     if (!schedule_verify(s, r->t, &why)) fail_msg("%s", str_get(&why));
+    Mma m;
+    assert_true(mma_schedule(r->t, s, &m, &r->tiles, &why));
     Step step = {.name = r->t->name, .tile = r->t};
     BackendOptions o = {.target = target_named("sm_90a")};
     Diags d = {.arena = &r->a};
@@ -203,7 +227,7 @@ static void check_code(const Run *r, const Case *c) {
     Code code = find_code(&r->k.cubins.v[0]);
     int blocks = c->m / 64 / (strstr(c->more, "pingpong") ? 1 : c->groups);
     assert_int_equal(count(&code, 0, code.n, HGMMA), 4 * blocks);
-    assert_int_equal(count(&code, 0, code.n, UTMALDG), 2);
+    assert_int_equal(count(&code, 0, code.n, UTMALDG), r->tiles.a.boxes + r->tiles.b.boxes);
     if (!c->spills)
         assert_int_equal(count(&code, 0, code.n, LDL) + count(&code, 0, code.n, STL), 0);
     int first = 0, last = 0;
@@ -284,6 +308,31 @@ static void epilogues(void **state) {
     check(&(Case){plain, 128, 128, 4, 2, "  pingpong\n", 0});
 }
 
+/* gelu with its factors in other memory orders. */
+static const char *ordered(bool a_mn, bool b_mn) {
+    const char *x[2] = {"x: bf16[M, K]", "load x[m, k]"}, *w[2] = {"w: bf16[N, K]", "load w[n, k]"};
+    if (a_mn) x[0] = "x: bf16[K, M]", x[1] = "load x[k, m]";
+    if (b_mn) w[0] = "w: bf16[K, N]", w[1] = "load w[k, n]";
+    const char *text = changed(gelu, "x: bf16[M, K]", x[0]);
+    text = changed(text, "load x[m, k]", x[1]);
+    text = changed(text, "w: bf16[N, K]", w[0]);
+    return changed(text, "load w[n, k]", w[1]);
+}
+
+static void orders(void **state) {
+    (void)state;
+    const char *slabs = "  raster 16\n  value %16 place smem buffers 2 swizzle 128\n";
+    const char *pair = "  raster 16\n  value %16 place smem buffers 2 swizzle 32\n  pingpong\n";
+    for (int o = 1; o < 4; o++) {
+        check(&(Case){ordered(o & 1, o >> 1), 128, 256, 4, 2, slabs, 0});
+        check(&(Case){ordered(o & 1, o >> 1), 192, 128, 5, 2, pair, 0});
+    }
+    check(&(Case){ordered(true, true), 256, 128, 3, 2, slabs, 0});
+    check(&(Case){ordered(true, false), 64, 128, 8, 1, "", 0});
+    check(&(Case){batched_mn, 128, 256, 4, 2, "  value %7 place smem buffers 2 swizzle 128\n", 0});
+    check(&(Case){ordered(true, true), 64, 32, 8, 2, "  pingpong\n", 0});
+}
+
 /* ---- launches ------------------------------------------------------------------------------- */
 
 static bool may_launch(const Kernel *k, const int64_t *sizes) {
@@ -340,6 +389,25 @@ static void launches(void **state) {
     arena_free(&r.a);
 }
 
+/* Maps of factors in other orders: every stride but the last one is a matter for TMA. */
+static void launches_mn(void **state) {
+    (void)state;
+    Run r;
+    lower(&r, &(Case){batched_mn, 128, 192, 4, 2, "", 0});
+    const Kernel *k = &r.k;
+    const KTmap *a = &k->params.v[0].map, *b = &k->params.v[1].map;
+    assert_true(a->rank == 4 && a->dim[0] == 3 && a->dim[1] == 2 && a->dim[2] == 1);
+    assert_true(a->box[0] == 64 && a->box[1] == 1 && a->box[2] == 64 && a->box[3] == 1);
+    assert_true(b->rank == 3 && b->box[0] == 64 && b->box[1] == 64 && b->box[2] == 1);
+    for (int d = 0; d < 3; d++) assert_int_equal(guards(k, KG_STRIDE, 0, d), 1);
+    assert_int_equal(guards(k, KG_STRIDE, 0, 3), 0);
+    assert_int_equal(guards(k, KG_STRIDE_ONE, 0, 3), 1);
+    assert_true(may_launch(k, (int64_t[]){2, 8, 1, 1, 1}));
+    assert_false(may_launch(k, (int64_t[]){2, 8, 1, 0, 1}));
+    assert_false(may_launch(k, (int64_t[]){2, 0, 1, 1, 1}));
+    arena_free(&r.a);
+}
+
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static void refuses(const Case *c, const char *part) {
@@ -352,13 +420,6 @@ static void refuses(const Case *c, const char *part) {
     arena_free(&a);
 }
 
-/* gelu with one part of its text replaced. */
-static const char *changed(const char *from, const char *to) {
-    const char *at = strstr(gelu, from);
-    assert_non_null(at);
-    return arena_printf(&forever, "%.*s%s%s", (int)(at - gelu), gelu, to, at + strlen(from));
-}
-
 static void refused(void **state) {
     (void)state;
     refuses(&(Case){gelu, 128, 256, 5, 2, "", 0},
@@ -369,20 +430,21 @@ static void refused(void **state) {
     refuses(&(Case){gelu, 128, 128, 4, 2, "  split 2\n", 0}, "split is not built");
     refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 2 1 1\n", 0}, "clusters are not built");
     Case c = {gelu, 128, 128, 4, 2, "", 0};
-    c.tile = changed("x: bf16[M, K]", "x: bf16[M, K + 1]");
+    c.tile = changed(gelu, "x: bf16[M, K]", "x: bf16[M, K + 1]");
     refuses(&c, "the loop covers a part of a dimension of x");
-    c.tile = changed("load x[m, k]", "load x[m?, k]");
+    c.tile = changed(gelu, "load x[m, k]", "load x[m?, k]");
     refuses(&c, "x is read outside its domain");
-    c.tile = changed("mul %2, %3", "add %2, %3");
+    c.tile = changed(gelu, "mul %2, %3", "add %2, %3");
     refuses(&c, "the loop sums something else than a product of two loads");
-    c.tile = changed("load w[n, k]", "load w[0, k]");
+    c.tile = changed(gelu, "load w[n, k]", "load w[0, k]");
     refuses(&c, "a factor has no axis of its own");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cooperative), cmocka_unit_test(pingpong), cmocka_unit_test(epilogues),
-        cmocka_unit_test(staged),      cmocka_unit_test(launches), cmocka_unit_test(refused),
+        cmocka_unit_test(staged),      cmocka_unit_test(orders),   cmocka_unit_test(launches),
+        cmocka_unit_test(launches_mn), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
