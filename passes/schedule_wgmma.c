@@ -103,7 +103,7 @@ static void lay(Arena *a, Schedule *s, int axis, int tile) {
 
 /* MN-major, the tile is cut into boxes as wide as the swizzle. */
 static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buffers) {
-    SValue v = {f->load->id, PLACE_smem, buffers, 128};
+    SValue v = {.value = f->load->id, .place = PLACE_smem, .buffers = buffers, .swizzle = 128};
     while (!f->k_major && rows % (v.swizzle / 2) && v.swizzle > 32) v.swizzle /= 2;
     vec_push(a, &s->values, v);
 }
