@@ -37,7 +37,7 @@ while read -r file header; do
     # Private headers, and the inside of a folder, are the folder's own. ir is open to all above
     # it (ir/ir.h names its parts); a unit test sees the folder it tests.
     [ "$from" = "$to" ] && continue
-    case $file in tests/unit/* | tests/fuzz/* | tests/programs/* | tests/compiler/* | tests/passes/*) continue ;; esac
+    case $file in tests/unit/* | tests/fuzz/* | tests/programs/* | tests/compiler/* | tests/passes/* | tests/code/*) continue ;; esac
     case $header in
     *_int.h) fault "$file includes $header: private to $to" ;;
     ir/*.h | ir/*.def) ;;

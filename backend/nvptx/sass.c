@@ -43,7 +43,9 @@ static bool inside(size_t size, uint64_t at, uint64_t n) {
     return at <= size && n <= size - at;
 }
 
-static bool find_code(const unsigned char *file, size_t size, const char *kernel, Code *c) {
+/* The bytes of the section `prefix``kernel`. */
+static bool find_section(const unsigned char *file, size_t size, const char *prefix,
+                         const char *kernel, const unsigned char **bytes, size_t *n) {
     Elf64_Ehdr h;
     Elf64_Shdr names, s;
     if (size < sizeof h) return false;
@@ -54,17 +56,42 @@ static bool find_code(const unsigned char *file, size_t size, const char *kernel
     memcpy(&names, file + h.e_shoff + h.e_shstrndx * sizeof s, sizeof s);
     if (!inside(size, names.sh_offset, names.sh_size)) return false;
     const char *text = (const char *)file + names.sh_offset;
-    size_t n = strlen(kernel), head = strlen(".text.");
+    size_t tail = strlen(kernel) + 1, head = strlen(prefix);
     for (int i = 0; i < h.e_shnum; i++) {
         memcpy(&s, file + h.e_shoff + (size_t)i * sizeof s, sizeof s);
-        if (!inside(names.sh_size, s.sh_name, head + n + 1)) continue;
-        if (memcmp(text + s.sh_name, ".text.", head) != 0) continue;
-        if (memcmp(text + s.sh_name + head, kernel, n + 1) != 0) continue;
-        if (!inside(size, s.sh_offset, s.sh_size) || s.sh_size % 16) return false;
-        *c = (Code){file + s.sh_offset, (int)(s.sh_size / 16)};
+        if (!inside(names.sh_size, s.sh_name, head + tail)) continue;
+        if (memcmp(text + s.sh_name, prefix, head) != 0) continue;
+        if (memcmp(text + s.sh_name + head, kernel, tail) != 0) continue;
+        if (!inside(size, s.sh_offset, s.sh_size)) return false;
+        *bytes = file + s.sh_offset;
+        *n = s.sh_size;
         return true;
     }
     return false;
+}
+
+static bool find_code(const unsigned char *file, size_t size, const char *kernel, Code *c) {
+    size_t n;
+    if (!find_section(file, size, ".text.", kernel, &c->bytes, &n) || n % 16) return false;
+    c->n = (int)(n / 16);
+    return c->n > 0;
+}
+
+/* Word `at` of an attribute in a section .nv.info, which is a row of entries: format, attribute,
+ * and 16 bits that are the value or, of SIZED ones, the bytes that follow. 0: not there. */
+static uint32_t attribute(const unsigned char *p, size_t n, int which, size_t at) {
+    enum { SIZED = 4 };
+    for (size_t i = 0; i + 4 <= n;) {
+        size_t size = p[i] == SIZED ? (size_t)(p[i + 2] | p[i + 3] << 8) : 0;
+        uint32_t v;
+        if (size > n - i - 4) return 0;
+        if (p[i + 1] == which && size >= 4 * (at + 1)) {
+            memcpy(&v, p + i + 4 + 4 * at, sizeof v);
+            return v;
+        }
+        i += 4 + size;
+    }
+    return 0;
 }
 
 /* ---- instructions ---- */
@@ -296,34 +323,59 @@ static bool has_inner(const Loops *loops, const Loop *l, bool mma) {
     return false;
 }
 
-static int count_bytes(const Flow *f, const Loops *loops) {
-    int bytes = 0;
-    bool any_mma = false;
-    for (int i = 0; i < loops->n; i++) any_mma |= loops->v[i].mma;
-    for (int b = 0; b < f->blocks.n; b++) {
-        bool counts = false;
-        for (int i = 0; i < loops->n && !counts; i++) {
-            const Loop *l = &loops->v[i];
-            counts = l->in[b] && (l->mma || !any_mma) && !has_inner(loops, l, any_mma);
+/* By block: is it in the main loop? */
+static bool *main_blocks(Flow *f) {
+    Loops loops = {0};
+    bool any_mma = false, *in = ARENA_ARRAY(f->arena, bool, f->blocks.n);
+    order_blocks(f);
+    find_dominators(f);
+    find_loops(f, &loops);
+    for (int i = 0; i < loops.n; i++) any_mma |= loops.v[i].mma;
+    for (int b = 0; b < f->blocks.n; b++)
+        for (int i = 0; i < loops.n && !in[b]; i++) {
+            const Loop *l = &loops.v[i];
+            in[b] = l->in[b] && (l->mma || !any_mma) && !has_inner(&loops, l, any_mma);
         }
-        if (counts) bytes += f->blocks.v[b].bytes;
-    }
-    return bytes;
+    return in;
 }
 
 int sass_loop_spills(Arena *a, const void *cubin, size_t size, const char *kernel) {
     Code c;
     Flow f = {.arena = a};
-    Loops loops = {0};
-    int local = 0;
-    if (!find_code(cubin, size, kernel, &c) || !c.n) return -1;
+    int local = 0, bytes = 0;
+    if (!find_code(cubin, size, kernel, &c)) return -1;
     for (int i = 0; i < c.n; i++) local += decode(c.bytes + 16 * (size_t)i, i).bytes;
     if (!local) return 0;
     Insn *insn = decode_all(a, &c);
     if (!insn) return -1;
     make_blocks(&f, insn, c.n);
-    order_blocks(&f);
-    find_dominators(&f);
-    find_loops(&f, &loops);
-    return count_bytes(&f, &loops);
+    bool *in = main_blocks(&f);
+    for (int b = 0; b < f.blocks.n; b++) bytes += in[b] ? f.blocks.v[b].bytes : 0;
+    return bytes;
+}
+
+bool sass_read(Arena *a, const void *cubin, size_t size, const char *kernel, SassCode *out) {
+    enum { REQNTID = 0x10, REGCOUNT = 0x2f };
+    Code c;
+    Flow f = {.arena = a};
+    const unsigned char *info;
+    size_t n;
+    if (!find_code(cubin, size, kernel, &c)) return false;
+    Insn *insn = decode_all(a, &c);
+    if (!insn) return false;
+    *out = (SassCode){.v = ARENA_ARRAY(a, SassInsn, c.n), .n = c.n};
+    make_blocks(&f, insn, c.n);
+    bool *in = main_blocks(&f);
+    for (int b = 0; b < f.blocks.n; b++)
+        for (int i = f.blocks.v[b].first; i < f.blocks.v[b].end; i++) {
+            memcpy(&out->v[i].lo, c.bytes + 16 * (size_t)i, 8);
+            memcpy(&out->v[i].hi, c.bytes + 16 * (size_t)i + 8, 8);
+            out->v[i].main = in[b];
+        }
+    if (find_section(cubin, size, ".nv.info.", kernel, &info, &n))
+        out->threads = (int)(attribute(info, n, REQNTID, 0) * attribute(info, n, REQNTID, 1) *
+                             attribute(info, n, REQNTID, 2));
+    if (find_section(cubin, size, ".nv.info", "", &info, &n))
+        out->regs = (int)attribute(info, n, REGCOUNT, 1); /* after its symbol; one kernel a cubin */
+    return true;
 }

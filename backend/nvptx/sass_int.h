@@ -9,4 +9,18 @@
  * -1: the code was not understood. */
 int sass_loop_spills(Arena *a, const void *cubin, size_t size, const char *kernel);
 
+/* A kernel's code, and how it is launched, for tests that know what it should be. */
+typedef struct SassInsn {
+    uint64_t lo, hi; /* the low 12 bits of lo are the opcode */
+    bool main;       /* in the main loop */
+} SassInsn;
+
+typedef struct SassCode {
+    SassInsn *v;
+    int n;
+    int threads; /* of a CTA, exactly; 0: not said */
+    int regs;    /* a thread has at the start */
+} SassCode;
+bool sass_read(Arena *a, const void *cubin, size_t size, const char *kernel, SassCode *c);
+
 #endif

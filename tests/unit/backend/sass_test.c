@@ -145,6 +145,19 @@ static void none_at_all(void **state) {
     assert_int_equal(k.stats.spill_bytes, 0);
     assert_int_equal(k.stats.loop_spills, 0);
     assert_int_equal(sass_loop_spills(&arena, k.cubins.v[0].data, k.cubins.v[0].size, "other"), -1);
+    /* multiplications are in the main loop; how the kernel is to be launched is not said */
+    SassCode c;
+    int mma = 0, in = 0;
+    assert_false(sass_read(&arena, k.cubins.v[0].data, k.cubins.v[0].size, "other", &c));
+    assert_true(sass_read(&arena, k.cubins.v[0].data, k.cubins.v[0].size, "k", &c));
+    for (int i = 0; i < c.n; i++) {
+        mma += (c.v[i].lo & 0xfff) == 0x23c;
+        in += (c.v[i].lo & 0xfff) == 0x23c && c.v[i].main;
+    }
+    assert_true(in > 0 && in <= mma); /* an unrolled loop leaves some beside it */
+    assert_false(c.v[0].main || c.v[c.n - 1].main);
+    assert_int_equal(c.threads, 0);
+    assert_in_range(c.regs, 8, 32);
 }
 
 /* Any bytes are read or refused. */
@@ -156,12 +169,14 @@ static void damaged(void **state) {
     begin(&s);
     main_loop(&s, LIVE / 4, true);
     Kernel k = assembled(&s);
+    SassCode code;
     size_t n = k.cubins.v[0].size;
     unsigned char *copy = malloc(n);
     for (size_t cut = 0; cut < n; cut += 97) {
         unsigned char *part = malloc(cut + 1);
         memcpy(part, k.cubins.v[0].data, cut);
         sass_loop_spills(&arena, part, cut, "k");
+        sass_read(&arena, part, cut, "k", &code);
         free(part);
     }
     for (size_t at = 0; at < n; at += 3) {
@@ -169,6 +184,7 @@ static void damaged(void **state) {
         memcpy(copy, k.cubins.v[0].data, n);
         copy[at] ^= 0xff;
         sass_loop_spills(&own, copy, n, "k");
+        sass_read(&own, copy, n, "k", &code);
         arena_free(&own);
     }
     free(copy);
