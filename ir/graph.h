@@ -10,7 +10,8 @@
  * Its args are inside that node's domain: what may fall outside is read by a node of its own.
  * A map may leave the operand's domain only when `checked` has the bit of that position set: such
  * a read gives 0 outside (data-dependent indices; reads behind a guard). All others were proved
- * inside, or a launch check of the graph says so.
+ * inside, of a reduction under the affine conjuncts of its `where`, or a launch check of the graph
+ * says so.
  *
  * Nodes are stored in topological order (operands and gathers before readers) and only primitives
  * exist: defs were expanded. Passes append nodes, redirect operands, and end with

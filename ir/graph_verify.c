@@ -19,6 +19,7 @@ typedef struct Verify {
     const char *where; /* the part at hand: "operand 1" */
     const Ix **facts;  /* what the launch checks say */
     int nfacts;
+    IxVec guards; /* what `where` says of the operand at hand */
     bool ok;
 } Verify;
 
@@ -108,7 +109,7 @@ static const Ix *const *extents_of(const Verify *v) {
 static bool is_inside(const Verify *v, const Ix *x, const Ix *dim) {
     const Graph *g = v->g;
     const Ix *const *ext = extents_of(v);
-    BoundResult b = infer_bound(g, x, dim, ext, v->n->naxes, NULL, 0);
+    BoundResult b = infer_bound(g, x, dim, ext, v->n->naxes, v->guards.v, v->guards.n);
     if (b.bound != BOUND_LAUNCH) return b.bound == BOUND_PROVED;
     const Ix *top = ix_sub(g->ix, ix_sub(g->ix, dim, b.hi), ix_const(g->ix, 1));
     return infer_nonneg(g, b.lo, ext, v->n->naxes, v->facts, v->nfacts) &&
@@ -151,13 +152,18 @@ static bool operand_ok(Verify *v, const Operand *o) {
     return ok;
 }
 
+/* A condition comes first: it guards the others. */
 static bool operands_ok(Verify *v) {
-    bool ok = true;
-    for (int i = 0; i < v->n->nin; i++) {
+    const Node *n = v->n;
+    bool ok = true, exact;
+    for (int k = 0; k < n->nin; k++) {
+        int i = !n->where ? k : k ? k - 1 : n->nin - 1;
         v->where = arena_printf(v->g->arena, "operand %d", i);
-        ok &= operand_ok(v, &v->n->in[i]);
+        ok &= operand_ok(v, &n->in[i]);
+        if (ok && n->where && !k) infer_conjuncts(v->g, &n->in[i], &v->guards, &exact);
     }
     v->where = NULL;
+    v->guards.n = 0;
     return ok;
 }
 

@@ -321,7 +321,8 @@ const Ix *ix_mod(IxPool *p, const Ix *a, const Ix *b) {
 }
 
 static const Ix *extreme(IxPool *p, IxKind kind, const Ix *a, const Ix *b) {
-    if (a == b) return a;
+    if (a == b || (a->kind == kind && (a->arg[0] == b || a->arg[1] == b))) return a;
+    if (b->kind == kind && (b->arg[0] == a || b->arg[1] == a)) return b;
     int64_t d;
     if (ix_is_const(ix_sub(p, a, b), &d)) return (d < 0) == (kind == IX_MIN) ? a : b;
     if (compare(a, b) > 0) return make(p, kind, 0, (const Ix *[]){b, a}, 2);

@@ -12,6 +12,7 @@
  * at its own point, or both read the same operand at the same place. What a step costs is
  * group_walk.c's.
  */
+#include "passes/block_int.h"
 #include "passes/group_int.h"
 #include "passes/passes.h"
 
@@ -44,32 +45,32 @@ bool group_identity(const Ix *const *map, int n) {
 
 /* ---- steps of a set of stored nodes ---- */
 
-/* May a node of another step's domain be computed in step s too? */
-static bool takes(const Group *gr, int s, const Node *n) {
-    const Node *first = gr->g->nodes.v[gr->steps[s].node.v[0]];
-    return group_same_domain(n, first) && dtype_bits(first->type) != 4;
-}
-
 /* The step that n joins: the last one that its reads allow, of those that hold what it reads at its
- * own point or load what it loads. -1: none. */
+ * own point or inside of its loop, load what it loads, or compute a contraction that it needs. -1:
+ * none. */
 static int joins(const Group *gr, const Node *n, const GroupMemo *m) {
     int earliest = 0, join = -1;
     for (int i = 0; i < m->reads.n; i++) {
         const GroupRead *r = &m->reads.v[i];
-        if (gr->g->nodes.v[r->node]->kind == N_INPUT) continue;
+        if (gr->g->nodes.v[r->node]->kind == N_INPUT || r->product) continue;
         int s = gr->step[r->node];
-        if (r->here && s > join) join = s;
-        if (!r->here && s + 1 > earliest) earliest = s + 1;
-        if (r->here && s > earliest) earliest = s;
+        bool here = r->here || (r->inside && group_hosts(gr, s, n, m));
+        if (here && s > join) join = s;
+        if (!here && s + 1 > earliest) earliest = s + 1;
+        if (here && s > earliest) earliest = s;
     }
     bool alone = !gr->fuse || dtype_bits(n->type) == 4; /* two 4-bit neighbours, one thread */
     if (alone) return -1;
-    int found = join >= earliest && takes(gr, join, n) ? join : -1;
+    int found = join >= earliest && group_takes(gr, join, n, m) ? join : -1;
     for (int i = 0; i < m->reads.n; i++) {
-        int key = m->reads.v[i].key;
-        if (gr->last_round.v[key] == gr->round && gr->last.v[key] > found) found = gr->last.v[key];
+        int key = m->reads.v[i].key, s = gr->last.v[key];
+        if (gr->last_round.v[key] != gr->round || s <= found || s < earliest) continue;
+        if (group_takes(gr, s, n, m)) found = s;
     }
-    return found >= earliest ? found : -1;
+    found = group_joining(gr, n, m, earliest, found);
+    if (found < 0) return -1;
+    bool inside = m->block >= 0 && (m->product || gr->steps[found].product);
+    return inside && !group_hosts(gr, found, n, m) ? -1 : found;
 }
 
 static int place(Group *gr, const Node *n) {
@@ -77,10 +78,12 @@ static int place(Group *gr, const Node *n) {
     int s = joins(gr, n, m);
     if (s < 0) {
         s = gr->nsteps++;
+        IntList list = gr->steps[s].node; /* its memory */
+        gr->steps[s] = (GroupStep){.node = list, .outer = -1, .inner = -1, .joining = -1};
         gr->steps[s].node.n = 0;
     }
-    vec_push(&gr->arena, &gr->steps[s].node, n->id);
-    bool open = takes(gr, s, n);
+    group_enter(gr, s, n, m);
+    bool open = group_takes(gr, s, n, m);
     for (int i = 0; i < m->reads.n && open; i++) {
         int key = m->reads.v[i].key;
         bool known = gr->last_round.v[key] == gr->round;
@@ -196,6 +199,8 @@ static const char *cut_reason(const Group *gr, const Node *n, const Node *reader
                               const bool *feeds) {
     if (gr->must[n->id]) return gr->must[n->id];
     if (!gr->fuse) return "--no-fuse";
+    if (gr->steps[gr->step[n->id]].outer >= 0 && n->kind == N_REDUCE)
+        return "blocks are joined in the order of their numbers";
     if (n->kind == N_REDUCE && reads_row_again(n, reader)) {
         if (reader->kind == N_REDUCE || feeds[reader->id]) return "needs online";
         return "its row is read again";
@@ -207,20 +212,45 @@ static double hundredths(double us) {
     return round(us * 100) / 100;
 }
 
+/* Per node: the step in which it is computed; MANY when there are several. */
+enum { NOWHERE = -1, MANY = -2 };
+
+static int *homes(Group *gr) {
+    const Graph *g = gr->g;
+    int *home = ARENA_ARRAY(&gr->arena, int, g->nodes.n);
+    for (int i = 0; i < g->nodes.n; i++) home[i] = NOWHERE;
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const Node *n = g->nodes.v[i];
+        if (gr->store[i]) home[i] = gr->step[i];
+        for (int k = 0; k < n->nin; k++) {
+            int *h = &home[n->in[k].node];
+            *h = *h == NOWHERE || *h == home[i] ? home[i] : MANY;
+        }
+    }
+    return home;
+}
+
+/* Is n computed inside of the loop of a reduction of its step? */
+static bool is_inside(const Group *gr, const Node *n) {
+    if (!gr->store[n->id]) return false;
+    int outer = gr->steps[gr->step[n->id]].outer;
+    return outer >= 0 && !group_same_domain(n, gr->g->nodes.v[outer]);
+}
+
 static void record_edges(Group *gr, const double *other, double now) {
     Graph *g = gr->g;
     const bool *feeds = feeding(gr);
+    const int *home = homes(gr);
     g->edges.n = 0;
     for (int i = 0; i < g->nodes.n; i++) {
         const Node *reader = g->nodes.v[i];
         for (int k = 0; k < reader->nin; k++) {
             const Node *n = g->nodes.v[reader->in[k].node];
             if (n->kind == N_INPUT || n->kind == N_CONST || n->kind == N_INDEX) continue;
-            bool cut = gr->store[n->id] && (!gr->store[i] || gr->step[i] != gr->step[n->id]);
-            if (!cut && !gr->candidate[n->id]) continue;
-            Edge e = {n->id, i,
-                      cut,   cut ? cut_reason(gr, n, reader, feeds) : "saves memory traffic",
-                      -1,    -1};
+            bool cut = gr->store[n->id] && home[i] != gr->step[n->id], held = is_inside(gr, n);
+            if (!cut && !gr->candidate[n->id] && !held) continue;
+            Edge e = {n->id, i, cut, cut ? cut_reason(gr, n, reader, feeds) : "", -1, -1};
+            if (!cut) e.reason = held ? "a tile holds the block" : "saves memory traffic";
             if (gr->candidate[n->id] && gr->fuse) {
                 e.price = hundredths(now);
                 e.other = hundredths(other[n->id]);
@@ -255,6 +285,7 @@ static void sweep(Group *gr, double *other) {
 
 bool pass_group(PassCtx *cx, Graph *g) {
     Group gr = {.g = g, .target = cx->target, .fuse = cx->fuse, .invariant = cx->invariant};
+    gr.strict = cx->strict;
     gr.store = ARENA_ARRAY(&gr.arena, bool, g->nodes.n);
     gr.candidate = ARENA_ARRAY(&gr.arena, bool, g->nodes.n);
     gr.must = ARENA_ARRAY(&gr.arena, const char *, g->nodes.n);
@@ -279,5 +310,5 @@ bool pass_group(PassCtx *cx, Graph *g) {
     record_edges(&gr, other, now);
     group_walk_free(&gr);
     arena_free(&gr.arena);
-    return changed;
+    return (!cx->strict && block_undo(g)) || changed;
 }

@@ -10,13 +10,21 @@ typedef VEC(int) IntList;
 
 typedef struct GroupStep {
     IntList node; /* stored nodes, in order */
+    bool product; /* a contraction is computed in it, at its points */
+    /* With a reduction that has others inside of its loop (group_block.c): it, a node whose domain
+     * is that of the points inside, and where they are, over its axes. -1: none. */
+    int outer, inner;
+    const Ix **cover;
+    int joining; /* the last step that reads what its loop leaves; -1 */
 } GroupStep;
 
-/* A value that the walk of a root loads. */
+/* A value that the walk of a root loads; or a contraction that it computes, here or inside. */
 typedef struct GroupRead {
     int node;
-    int key;   /* equal for equal reads by roots of one domain */
-    bool here; /* at the root's own point */
+    int key;           /* equal for equal reads by roots of one domain */
+    bool here;         /* at the root's own point */
+    bool product;      /* computed */
+    const Ix **inside; /* where the loop of the root visits all of its domain once; NULL */
 } GroupRead;
 
 /* What a walk found, and on what that depends: the nodes it starts from, and which of the nodes it
@@ -25,6 +33,8 @@ typedef struct GroupMemo {
     IntList root, seen;
     VEC(char) stored; /* per node seen */
     VEC(GroupRead) reads;
+    bool product; /* one of them is computed */
+    int block;    /* the first of them that is inside; -1 */
     double price;
     int used; /* when; 0: never made */
 } GroupMemo;
@@ -33,7 +43,7 @@ enum { GROUP_MEMOS = 2 }; /* per first root: as it is, and with one candidate th
 typedef struct Group {
     Graph *g;
     const Target *target;
-    bool fuse, invariant;
+    bool fuse, invariant, strict;
     Arena arena;
     const int64_t *sizes;
     bool *store, *candidate, *heavy; /* heavy: reads tensors, or is costly all the same */
@@ -53,11 +63,28 @@ enum { GROUP_UNPLACED = -2 }; /* the step of a stored node that has none yet */
 double group_number(const Group *gr, const Ix *x);
 bool group_same_domain(const Node *a, const Node *b);
 bool group_identity(const Ix *const *map, int n); /* map[i] is axis i */
+bool group_is_product(const Node *n);             /* a contraction of two matrices */
+
+/* group_block.c: does the loop of reduction n visit, at `map` over its axes, all of the domain of
+ * `to` once?  What is inside, after a walk. May stored node n join a step; with what it has inside
+ * of its loop computed there; and it does. */
+bool group_covers(const Graph *g, const Node *n, const Node *to, const Ix *const *map);
+void group_settle(Group *gr, GroupMemo *m);
+bool group_takes(const Group *gr, int step, const Node *n, const GroupMemo *m);
+bool group_hosts(const Group *gr, int step, const Node *n, const GroupMemo *m);
+void group_enter(Group *gr, int step, const Node *n, const GroupMemo *m);
+/* The step that joins blocks whose results n reads, if it may and that is later than `found`. */
+int group_joining(const Group *gr, const Node *n, const GroupMemo *m, int earliest, int found);
 
 /* group_walk.c: what is loaded to compute stored node n, and microseconds of step s. */
 void group_walk_init(Group *gr);
 void group_walk_free(Group *gr);
 const GroupMemo *group_reads(Group *gr, const Node *n);
 double group_step_price(Group *gr, int s);
+
+/* Of a grouped graph: is a part of these stored values (of one step) computed inside of the loop of
+ * one of them? Which, and where, over its axes. */
+bool group_inside(const Graph *g, const int *store, int n, const Node **outer,
+                  const Ix *const **cover);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct Point {
     struct Point **in; /* per operand; NULL before the first walk through */
     int base;          /* the number of axes when `in` was made (a reduction adds its own) */
     int walk;          /* the last walk that saw it */
+    bool checked;      /* some read of it may be outside */
 } Point;
 
 typedef struct GroupPoints {
@@ -37,9 +38,10 @@ typedef struct Walk {
     Group *gr;
     Points *pt;
     GroupMemo *memo;
-    int step; /* of the root; nodes of it are computed at their own point */
+    int step;               /* of the root; nodes of it are computed at their own point */
+    const GroupStep *block; /* the step, if some of it is inside of a loop; NULL */
     int domain;
-    double grid, flops;
+    double grid, flops, tensor; /* tensor: those that tensor cores can do */
     int instances;
 } Walk;
 
@@ -92,11 +94,11 @@ static Point *point_at(Walk *w, int node, const Ix *const *map) {
     return p;
 }
 
-/* The points that p reads, over `axes` of its node. */
-static void make_in(Walk *w, Point *p) {
+/* The points that p reads, over `axes` of its node; those it reduces are numbered from `base`. */
+static void make_in(Walk *w, Point *p, int base) {
     Graph *g = w->gr->g;
     const Node *n = p->node;
-    p->base = w->pt->iters.n;
+    p->base = base;
     const Ix **axes = ARENA_ARRAY(&w->pt->arena, const Ix *, n->naxes);
     for (int i = 0; i < n->naxes; i++)
         axes[i] = i < n->rank ? p->map[i] : ix_axis(g->ix, p->base + i - n->rank);
@@ -107,6 +109,7 @@ static void make_in(Walk *w, Point *p) {
         const Ix **sub = ARENA_ARRAY(&w->pt->arena, const Ix *, rank);
         for (int i = 0; i < rank; i++) sub[i] = ix_at(g->ix, o->map[i], axes, n->naxes);
         p->in[k] = point_at(w, o->node, sub);
+        p->in[k]->checked |= o->checked != 0;
     }
 }
 
@@ -133,13 +136,15 @@ static void walk_gathers(Walk *w, const Ix *x) {
     if (x->kind == IX_VALUE) walk_point(w, point_at(w, (int)x->num, x->arg));
 }
 
-static int read_key(Walk *w, const Point *p) {
+enum { ANY_DOMAIN = -2 }; /* of a contraction computed at its own points */
+
+static int read_key(Walk *w, int node, const Ix *const *map, int domain) {
     Group *gr = w->gr;
-    int rank = p->node->rank;
+    int rank = domain == ANY_DOMAIN ? 0 : gr->g->nodes.v[node]->rank;
     int64_t small[18], *key = rank < 17 ? small : ARENA_ARRAY(&gr->arena, int64_t, rank + 2);
-    key[0] = w->domain;
-    key[1] = p->node->id;
-    for (int i = 0; i < rank; i++) key[i + 2] = p->map[i]->id;
+    key[0] = domain;
+    key[1] = node;
+    for (int i = 0; i < rank; i++) key[i + 2] = map[i]->id;
     intptr_t *slot = map_put(&gr->read_keys, key, sizeof *key * (size_t)(rank + 2));
     if (!*slot) {
         vec_push(&gr->arena, &gr->last, 0);
@@ -149,24 +154,54 @@ static int read_key(Walk *w, const Point *p) {
     return (int)*slot - 1;
 }
 
+/* Of a root's own walk. */
+static GroupRead *note_read(Walk *w, const Point *p, int key) {
+    Group *gr = w->gr;
+    const Node *n = p->node, *root = gr->g->nodes.v[w->memo->root.v[0]];
+    GroupRead r = {.node = n->id, .key = key};
+    r.here = group_same_domain(root, n) && group_identity(p->map, n->rank);
+    bool tier = gr->target->has & TGT_W; /* which does not take such loops yet */
+    if (!tier && !r.here && !p->checked && group_covers(gr->g, root, n, p->map)) {
+        r.inside = ARENA_ARRAY(&gr->arena, const Ix *, n->rank);
+        memcpy(r.inside, p->map, sizeof *p->map * (size_t)n->rank);
+    }
+    vec_push(&gr->arena, &w->memo->reads, r);
+    return &w->memo->reads.v[w->memo->reads.n - 1];
+}
+
+/* Two matrices are multiplied, at all points of the root: here, or inside of its loop. */
+static void note_product(Walk *w, const Point *p) {
+    GroupRead *r = note_read(w, p, read_key(w, p->node->id, p->map, ANY_DOMAIN));
+    r->product = r->here || r->inside;
+    if (!r->product) w->memo->reads.n--;
+}
+
 static void walk_read(Walk *w, const Point *p) {
     const Node *n = p->node;
     double all = 1, *touched = &w->pt->touched[n->id];
     for (int i = 0; i < n->rank; i++) all *= value_extent(w->gr, n, i);
     if (*touched == 0) vec_push(&w->gr->arena, &w->pt->loads, n->id);
     *touched = fmin(all, *touched + iters_of(w, p));
-    if (w->step != GROUP_UNPLACED) return;
-    const Node *root = w->gr->g->nodes.v[w->memo->root.v[0]];
-    GroupRead r = {n->id, read_key(w, p),
-                   group_same_domain(root, n) && group_identity(p->map, n->rank)};
-    vec_push(&w->gr->arena, &w->memo->reads, r);
+    if (w->step == GROUP_UNPLACED) note_read(w, p, read_key(w, p->node->id, p->map, w->domain));
+}
+
+static bool same_map(const Ix *const *a, const Ix *const *b, int n) {
+    return !n || !memcmp(a, b, sizeof *a * (size_t)n);
+}
+
+/* Is it where the step computes such a value? */
+static bool own_point(const Walk *w, const Point *p) {
+    const Node *n = p->node;
+    if (!w->block || group_same_domain(n, w->gr->g->nodes.v[w->block->outer]))
+        return group_identity(p->map, n->rank);
+    return same_map(p->map, w->block->cover, n->rank);
 }
 
 static bool loaded(const Walk *w, const Point *p) {
     const Node *n = p->node;
     if (n->kind == N_INPUT) return true;
     if (!w->gr->store[n->id]) return false;
-    return w->gr->step[n->id] != w->step || !group_identity(p->map, n->rank);
+    return w->gr->step[n->id] != w->step || !own_point(w, p);
 }
 
 /* False when this walk was here. */
@@ -182,6 +217,40 @@ static bool arrive(Walk *w, Point *p) {
     return true;
 }
 
+/* Reductions of the step with others inside of their loop share that loop. */
+static int base_of(const Walk *w, const Node *n) {
+    if (!w->block || n->kind != N_REDUCE || w->gr->step[n->id] != w->step) return w->pt->iters.n;
+    const Node *outer = w->gr->g->nodes.v[w->block->outer];
+    bool shares = n->naxes == outer->naxes && group_same_domain(n, outer);
+    for (int i = n->rank; i < n->naxes && shares; i++)
+        shares = n->axes[i].extent == outer->axes[i].extent;
+    return shares ? n->rank : w->pt->iters.n;
+}
+
+static bool half(DType t) {
+    return t == DT_bf16 || t == DT_f16;
+}
+
+/* Of a product: two stored matrices of one 16-bit type, multiplied at the points of the step or
+ * of its loop, each a tile's element. */
+static bool on_tensor_cores(const Walk *w, const Point *p) {
+    const Group *gr = w->gr;
+    const Node *n = p->node;
+    if (!(gr->target->has & TGT_W) || gr->strict || n->nin != 2 || n->where) return false;
+    const Node *a = p->in[0]->node, *b = p->in[1]->node;
+    if (a->type != b->type || !half(a->type)) return false;
+    if (!loaded(w, p->in[0]) || !loaded(w, p->in[1])) return false;
+    const GroupStep *s = w->block;
+    if (s && group_same_domain(n, gr->g->nodes.v[s->inner]) && same_map(p->map, s->cover, n->rank))
+        return true;
+    const Node *root = gr->g->nodes.v[w->memo->root.v[0]];
+    for (int i = 0; i < n->rank; i++) {
+        int axis;
+        if (!ix_is_axis(p->map[i], &axis) || axis >= root->rank) return false;
+    }
+    return true;
+}
+
 static void walk_point(Walk *w, Point *p) {
     const Node *n = p->node;
     if (w->instances > MAX_INSTANCES || !arrive(w, p)) return;
@@ -190,19 +259,25 @@ static void walk_point(Walk *w, Point *p) {
         walk_read(w, p);
         return;
     }
-    if (!p->in || (n->naxes > n->rank && p->base != w->pt->iters.n)) make_in(w, p);
+    bool product = group_is_product(n);
+    if (product && w->step == GROUP_UNPLACED) note_product(w, p);
+    int base = base_of(w, n);
+    if (!p->in || (n->naxes > n->rank && p->base != base)) make_in(w, p, base);
     double it = iters_of(w, p);
     for (int i = n->rank; i < n->naxes; i++) {
         it *= group_number(w->gr, n->axes[i].extent);
-        vec_push(&w->gr->arena, &w->pt->iters, it);
+        if (base + i - n->rank == w->pt->iters.n) vec_push(&w->gr->arena, &w->pt->iters, it);
     }
-    w->flops += it * flops_of(n);
+    *(product && on_tensor_cores(w, p) ? &w->tensor : &w->flops) += it * flops_of(n);
     for (int k = 0; k < n->nin; k++) walk_point(w, p->in[k]);
 }
 
 static void walk_root(Walk *w, const Node *root) {
     const Ix **map = ARENA_ARRAY(&w->pt->arena, const Ix *, root->rank);
     for (int i = 0; i < root->rank; i++) map[i] = ix_axis(w->gr->g->ix, i);
+    const GroupStep *b = w->block;
+    if (b && !group_same_domain(root, w->gr->g->nodes.v[b->outer]))
+        memcpy(map, b->cover, sizeof *map * (size_t)root->rank);
     walk_point(w, point_at(w, root->id, map));
 }
 
@@ -220,7 +295,7 @@ static int domain_of(Walk *w, const Node *n) {
 static void walk_all(Walk *w, GroupMemo *m) {
     Points *pt = w->pt;
     Graph *g = w->gr->g;
-    const Node *first = g->nodes.v[m->root.v[0]];
+    const Node *first = g->nodes.v[w->block ? w->block->outer : m->root.v[0]];
     if (pt->arena.total > POINT_BYTES) {
         arena_free(&pt->arena);
         pt->map = (Map){0};
@@ -234,6 +309,7 @@ static void walk_all(Walk *w, GroupMemo *m) {
     w->grid = 1;
     for (int i = 0; i < first->rank; i++) w->grid *= value_extent(w->gr, first, i);
     for (int i = 0; i < first->rank; i++) vec_push(&w->gr->arena, &pt->iters, w->grid);
+    if (w->block) walk_root(w, first); /* numbers the axes of the loop */
     for (int i = 0; i < m->root.n; i++) walk_root(w, g->nodes.v[m->root.v[i]]);
 }
 
@@ -274,6 +350,7 @@ const GroupMemo *group_reads(Group *gr, const Node *n) {
     if (recall(gr, gr->reads, &n->id, 1, &m)) return m;
     Walk w = {.gr = gr, .pt = gr->points, .step = GROUP_UNPLACED};
     walk_all(&w, m);
+    group_settle(gr, m);
     forget_loads(w.pt);
     return m;
 }
@@ -288,18 +365,23 @@ double group_step_price(Group *gr, int s) {
     Graph *g = gr->g;
     GroupMemo *m;
     if (recall(gr, gr->priced, st->node.v, st->node.n, &m)) return m->price;
-    Walk w = {.gr = gr, .pt = gr->points, .step = s};
+    Walk w = {.gr = gr, .pt = gr->points, .step = s, .block = st->outer < 0 ? NULL : st};
     walk_all(&w, m);
     IntList *loads = &w.pt->loads;
     if (loads->n) qsort(loads->v, (size_t)loads->n, sizeof *loads->v, by_number);
     double bytes = 0;
     for (int i = 0; i < loads->n; i++)
         bytes += w.pt->touched[loads->v[i]] * dtype_bytes(g->nodes.v[loads->v[i]]->type);
-    for (int i = 0; i < st->node.n; i++)
-        bytes += w.grid * dtype_bytes(g->nodes.v[st->node.v[i]]->type);
+    for (int i = 0; i < st->node.n; i++) {
+        const Node *n = g->nodes.v[st->node.v[i]];
+        double count = 1;
+        for (int d = 0; d < n->rank; d++) count *= value_extent(gr, n, d);
+        bytes += count * dtype_bytes(n->type);
+    }
     forget_loads(w.pt);
     /* traffic counts a little even where arithmetic hides it: it breaks the ties */
-    m->price = COST_LAUNCH_US + cost_time(gr->target, w.flops, bytes) +
+    double flops = w.flops + w.tensor * gr->target->f32_tflops / gr->target->bf16_tflops;
+    m->price = COST_LAUNCH_US + cost_time(gr->target, flops, bytes) +
                0.1 * cost_time(gr->target, 0, bytes);
     if (w.instances > MAX_INSTANCES) m->price = INFINITY;
     return m->price;

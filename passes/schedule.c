@@ -1,8 +1,9 @@
 /* schedule.c - the general schedule of a tile program: plain loads, multiply-adds, any target.
  *
- * Three shapes, told by how the outermost loops use memory and never by what they compute:
+ * Four shapes, told by how the outermost loops use memory and never by what they compute:
  *   tile     loads in the loop each lack one of two grid axes: 16 x 16 lanes over those axes,
  *            4 x 4 registers a thread, so that every loaded element is used four times
+ *   block    the same where one of the two is the axis of the outermost loop, with loops inside
  *   fold     the loop walks memory contiguously: the lanes lie along the loop, merged after it
  *   map      otherwise: lanes along the grid axis that walks memory contiguously
  * Which shape it is decides the order of the sums, so under --invariant only reduced extents have a
@@ -23,6 +24,7 @@ typedef struct Facts {
     int *contiguous;     /* per axis: accesses whose last index moves with it, by weight */
     VEC(TInst *) loops;  /* outermost, with carries */
     uint64_t lacks, has; /* axes that some load in a loop lacks / has */
+    uint64_t *with;      /* per axis: those that loads in a loop have with it */
     bool nibbles;        /* stores a 4-bit type */
     int bytes;           /* of the widest element loaded */
 } Facts;
@@ -56,6 +58,8 @@ static void note_access(Facts *f, const TInst *i, uint64_t open, int weight) {
     if (!(d & open)) return; /* does not move in the loop */
     f->has |= d;
     f->lacks |= ~d;
+    for (int a = 0; a < f->t->axes.n; a++)
+        if (d & axis_bit(a)) f->with[a] |= d;
 }
 
 static void note_block(Facts *f, const TBlock *b, uint64_t open, uint64_t guards, int weight,
@@ -141,6 +145,7 @@ static void gather_facts(Facts *f, Arena *a, const TProg *t, bool invariant) {
     *f = (Facts){.t = t, .invariant = invariant, .bytes = 1};
     f->deps = ARENA_ARRAY(a, uint64_t, t->nvalues + 1);
     f->contiguous = ARENA_ARRAY(a, int, t->axes.n + 1);
+    f->with = ARENA_ARRAY(a, uint64_t, t->axes.n + 1);
     settle(f);
     for (int k = 0; k < t->body.inst.n; k++)
         if (t->body.inst.v[k]->kind == T_LOOP) vec_push(a, &f->loops, t->body.inst.v[k]);
@@ -196,12 +201,42 @@ static void lay_rest(Facts *f, Arena *a, Schedule *s, int left) {
     }
 }
 
+/* The loop that stands in a loop, if one more stands in it. */
+static const TInst *loop_between(const TInst *loop) {
+    for (int k = 0; k < loop->body.inst.n; k++) {
+        const TInst *i = loop->body.inst.v[k];
+        if (i->kind != T_LOOP) continue;
+        for (int n = 0; n < i->body.inst.n; n++)
+            if (i->body.inst.v[n]->kind == T_LOOP) return i;
+    }
+    return NULL;
+}
+
+static bool has_loop(const TInst *loop) {
+    for (int k = 0; k < loop->body.inst.n; k++)
+        if (loop->body.inst.v[k]->kind == T_LOOP) return true;
+    return false;
+}
+
+/* The only loop inside of the only one, if it holds no further: its loads can be in flight. */
+static const TInst *lone_inner(const Facts *f) {
+    const TInst *found = NULL, *loop = f->loops.v[0];
+    for (int k = 0; k < loop->body.inst.n; k++) {
+        const TInst *i = loop->body.inst.v[k];
+        if (i->kind == T_GUARD || (i->kind == T_LOOP && found)) return NULL;
+        if (i->kind == T_LOOP) found = i;
+    }
+    return f->loops.n == 1 && found && !has_loop(found) ? found : NULL;
+}
+
 static void lay_loops(Facts *f, Arena *a, Schedule *s, int lanes, int regs) {
     for (int i = 0; i < f->loops.n; i++) {
         const TInst *loop = f->loops.v[i];
         SAxis *x = layout(a, s, loop->axis, lanes, regs_for(f, loop->axis, regs));
         x->shared = i > 0;
     }
+    const TInst *inner = lone_inner(f);
+    if (inner) layout(a, s, inner->axis, 1, regs_for(f, inner->axis, regs));
 }
 
 static void map_shape(Facts *f, Arena *a, Schedule *s, int c) {
@@ -232,6 +267,29 @@ static bool reuse_axes(const Facts *f, int *m, int *n) {
             *m = x;
     }
     return *m >= 0;
+}
+
+enum { BLOCK_MAX = 256 };
+
+/* The axis of a short loop with a loop inside, and a grid axis that loads with it lack. */
+static bool block_axes(const Facts *f, int *m, int *n) {
+    if (f->loops.n != 1 || !has_loop(f->loops.v[0])) return false;
+    int loop = f->loops.v[0]->axis, grid = -1;
+    uint64_t reused = f->lacks & f->has;
+    for (int x = 0; x < f->t->ngrid; x++)
+        if (reused & axis_bit(x) & ~f->with[loop]) grid = x;
+    if (grid < 0 || !(reused & axis_bit(loop)) || extent_of(f->t, loop) > BLOCK_MAX) return false;
+    bool first = f->contiguous[loop] >= f->contiguous[grid];
+    *n = first ? loop : grid;
+    *m = first ? grid : loop;
+    return true;
+}
+
+/* 16 x 16 lanes, 4 x 4 registers. */
+static void tile_shape(Facts *f, Arena *a, Schedule *s, int m, int n) {
+    layout(a, s, n, lanes_for(f->t, n, 16), regs_for(f, n, 4));
+    layout(a, s, m, lanes_for(f->t, m, 16), regs_for(f, m, 4));
+    lay_rest(f, a, s, 1);
 }
 
 static void fold_shape(Facts *f, Arena *a, Schedule *s) {
@@ -273,10 +331,12 @@ static Schedule *schedule_general(Arena *a, const TProg *t, const PassCtx *cx) {
         SAxis *x = layout(a, s, t->ngrid - 1, lanes_for(t, t->ngrid - 1, THREADS / 2), 1);
         x->vec = 2;
         lay_rest(&f, a, s, THREADS / x->lanes);
+    } else if (!cx->strict && loop_is_cuttable(&f) && block_axes(&f, &m, &n)) {
+        tile_shape(&f, a, s, m, n);
+        const TInst *between = loop_between(f.loops.v[0]);
+        if (between) layout(a, s, between->axis, 1, regs_for(&f, between->axis, 4));
     } else if (f.loops.n && reuse_axes(&f, &m, &n)) {
-        layout(a, s, n, lanes_for(t, n, 16), regs_for(&f, n, 4));
-        layout(a, s, m, lanes_for(t, m, 16), regs_for(&f, m, 4));
-        lay_rest(&f, a, s, 1);
+        tile_shape(&f, a, s, m, n);
     } else if (!cx->strict && loop_is_cuttable(&f)) {
         fold_shape(&f, a, s);
     } else if (t->ngrid) {

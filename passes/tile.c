@@ -1,6 +1,7 @@
 /* tile.c - writes each step of the grouped graph as a tile program.
  *
- * The grid is the domain of the step's stored values. A value is emitted on demand, keyed by (node,
+ * The grid is the domain of the step's stored values; but for those that are computed and stored
+ * inside of the loop of a reduction of the step. A value is emitted on demand, keyed by (node,
  * index map over the program's axes), into the outermost block where all axes of its map are open,
  * so that what does not change in a loop stands before it. A reduction opens a loop there, one
  * nested loop per further reduced axis; reductions of the step at the same place over the same
@@ -89,8 +90,13 @@ static int load(TileBuild *b, const Node *n, const Ix *const *map, uint32_t chec
     return i->id;
 }
 
+bool tb_is_inside(const TileBuild *b, const Node *n) {
+    return b->outer && n->store && n->step == b->step && !group_same_domain(n, b->outer);
+}
+
 static bool is_loaded(const TileBuild *b, const Node *n, const Ix *const *map) {
     if (n->kind == N_INPUT) return true;
+    if (tb_is_inside(b, n)) return false;
     return n->store && (n->step != b->step || !group_identity(map, n->rank));
 }
 
@@ -225,7 +231,7 @@ static void want(TileBuild *b, int node, const Ix *const *map) {
 
 /* ---- a step ---- */
 
-static void store(TileBuild *b, const Node *n, int value) {
+void tb_store(TileBuild *b, const Node *n, int value, const Ix *const *map) {
     for (int p = -1; p < b->g->params.n; p++) {
         bool temp = p < 0 && out_param(b->g, n->id) < 0;
         bool out = p >= 0 && b->g->params.v[p].out && b->g->params.v[p].node == n->id;
@@ -233,7 +239,7 @@ static void store(TileBuild *b, const Node *n, int value) {
         TInst *i = tb_emit(b, b->top, T_STORE, n->type, 1, n->rank, n->id);
         i->tensor = temp ? tensor_temp(b, n->id) : tensor_param(b, p);
         i->args[0] = value;
-        for (int k = 0; k < n->rank; k++) i->ix[k] = ix_axis(b->g->ix, k);
+        for (int k = 0; k < n->rank; k++) i->ix[k] = map[k];
     }
 }
 
@@ -249,6 +255,7 @@ static void tile_step(Plan *plan, Arena *arena, int index, bool strict) {
     b.t->sizes = names;
     b.t->nsizes = g->sizes.n;
     const Node *root = g->nodes.v[s->stores.v[0]];
+    if (group_inside(g, s->stores.v, s->stores.n, &b.outer, &b.cover)) root = b.outer;
     const Ix **self = ARENA_ARRAY(arena, const Ix *, root->rank);
     for (int i = 0; i < root->rank; i++) {
         TAxis ax = {root->axes[i].name, root->axes[i].extent, true, 1};
@@ -258,10 +265,11 @@ static void tile_step(Plan *plan, Arena *arena, int index, bool strict) {
     }
     b.t->ngrid = root->rank;
     tb_open_scope(&b, &b.t->body, false);
-    for (int i = 0; i < s->stores.n; i++) want(&b, s->stores.v[i], self);
+    for (int i = 0; i < s->stores.n; i++)
+        if (!tb_is_inside(&b, g->nodes.v[s->stores.v[i]])) want(&b, s->stores.v[i], self);
     for (int i = 0; i < s->stores.n; i++) {
-        int v = tb_value_of(&b, s->stores.v[i], self);
-        store(&b, g->nodes.v[s->stores.v[i]], v);
+        const Node *n = g->nodes.v[s->stores.v[i]];
+        if (!tb_is_inside(&b, n)) tb_store(&b, n, tb_value_of(&b, n->id, self), self);
     }
 }
 
@@ -286,6 +294,17 @@ static bool grouped(const Graph *g) {
     return true;
 }
 
+/* What is stored inside of a loop is stored wherever it goes: its bounds have to be known. */
+static void find_bounds(PassCtx *cx, Graph *g, const Plan *plan) {
+    const Node *outer;
+    const Ix *const *cover;
+    for (int i = 0; i < plan->steps.n; i++) {
+        const Step *s = &plan->steps.v[i];
+        bool inside = group_inside(g, s->stores.v, s->stores.n, &outer, &cover);
+        if (inside && outer->where && !outer->exact) pass_domain(cx, g);
+    }
+}
+
 bool pass_tile(PassCtx *cx, Graph *g) {
     if (!grouped(g)) pass_group(cx, g);
     Plan *plan = ARENA_NEW(cx->arena, Plan);
@@ -301,6 +320,7 @@ bool pass_tile(PassCtx *cx, Graph *g) {
         if (g->nodes.v[i]->store)
             vec_push(cx->arena, &plan->steps.v[g->nodes.v[i]->step].stores, i);
     make_temps(plan, cx->arena);
+    find_bounds(cx, g, plan);
     for (int i = 0; i < nsteps; i++) tile_step(plan, cx->arena, i, cx->strict);
     cx->plan = plan;
     return true;

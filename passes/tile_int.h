@@ -24,6 +24,10 @@ typedef struct TileBuild {
     Plan *plan;
     int step;
     bool strict; /* sums keep the order of their indices */
+    /* The reduction in whose loop some of the step's values are computed and stored, and where,
+     * over its axes (group_block.c); NULL. */
+    const Node *outer;
+    const Ix *const *cover;
     TProg *t;
     TileScope *top;
     VEC(int) axis_depth;  /* per axis of the program: depth of the scope that opens it */
@@ -50,6 +54,8 @@ int tb_new_value(TileBuild *b, DType type, int depth);
 int tb_value_of(TileBuild *b, int node, const Ix *const *map);
 int tb_operand(TileBuild *b, const Operand *o, const Ix *const *axes, int nax);
 int tb_reduction(TileBuild *b, int node, const Ix *const *map);
+void tb_store(TileBuild *b, const Node *n, int value, const Ix *const *map);
+bool tb_is_inside(const TileBuild *b, const Node *n); /* of the loop of b->outer */
 const Ix *tb_map_in(TileBuild *b, const Ix *x, const Ix *const *axes, int nax);
 
 #endif

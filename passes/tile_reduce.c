@@ -137,6 +137,20 @@ static TInst *emit_loop(TileBuild *b, const Node *n, int k, const Ix **axes) {
     return loop;
 }
 
+/* What the step has inside of this loop: computed at the loop's points, and stored. */
+static void store_inside(TileBuild *b, const Ix *const *axes) {
+    const Graph *g = b->g;
+    const Step *s = &b->plan->steps.v[b->step];
+    for (int i = 0; i < s->stores.n; i++) {
+        const Node *n = g->nodes.v[s->stores.v[i]];
+        if (!tb_is_inside(b, n)) continue;
+        const Ix **map = ARENA_ARRAY(b->arena, const Ix *, n->rank);
+        for (int d = 0; d < n->rank; d++)
+            map[d] = ix_at(b->g->ix, b->cover[d], axes, b->outer->naxes);
+        tb_store(b, n, tb_value_of(b, n->id, map), map);
+    }
+}
+
 int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
     Graph *g = b->g;
     const Node *n = g->nodes.v[node];
@@ -171,6 +185,7 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
         const Node *m = g->nodes.v[member[i]];
         const Ix **own = ARENA_ARRAY(b->arena, const Ix *, m->naxes);
         for (int a = 0; a < m->naxes; a++) own[a] = axes[a];
+        if (m == b->outer) store_inside(b, own);
         emit_step(b, m, carry[i], own);
     }
     for (int l = levels - 1; l >= 0; l--) {
