@@ -76,7 +76,7 @@ def suite_nine(seed):
 def suite_orders(seed):
     rows = []
     for s in ("4096x4096x4096", "8192x8192x8192"):
-        rows += [Row("orders", "nn tn tt", f, s, module="gemm_orders", against="mm") for f in ("nn", "tn", "tt")]
+        rows += [Row("orders", "nn tn tt", f, s, module="mm_orders", against="mm") for f in ("nn", "tn", "tt")]
         rows += [Row("orders", "nt", "plain", s, against="mm")]
     return rows
 
@@ -126,7 +126,7 @@ class Case:
     theirs_want: object = None  # where it differs
     norm: float = 3e-3   # bars of the check of ours: bf16 rounds with 1.66e-3
     most: float = 0.02
-    theirs_norm: float = 3e-3
+    theirs_norm: float = 2e-2  # only: is it the same function? (partial sums of theirs may be bf16)
     keep: list = field(default_factory=list)
 
 
@@ -177,7 +177,6 @@ def case_gated(torch, row):
     c.inputs = [x, w, b, r]
     fused = torch.compile(lambda x, w, b, r: f.silu(f.linear(x, w, b)) * r + r, mode=COMPILE_MODE, dynamic=False)
     c.theirs = lambda: fused(x, w, b, r)
-    c.theirs_norm = 2e-2  # it may round between the parts
     return c
 
 
@@ -197,7 +196,7 @@ def case_scaled(torch, row):
     c = Case([x, w, sx, sw], y, want, lambda: torch._scaled_mm(
         x, w.t(), scale_a=a, scale_b=b, out_dtype=torch.bfloat16, use_fast_accum=fast), theirs_want)
     if fast:
-        c.norm, c.most, c.theirs_norm = 5e-3, 0.06, 5e-3
+        c.norm, c.most = 5e-3, 0.06
     return c
 
 

@@ -23,7 +23,7 @@ static const char *ptxas;
 static const char *const programs[] = {
     ROOT "/tests/bench/gemm.fk",
     ROOT "/tests/bench/gemm_gated.fk",
-    ROOT "/tests/bench/gemm_orders.fk",
+    ROOT "/tests/bench/mm_orders.fk",
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 static FkmModule *modules[PROGRAMS];

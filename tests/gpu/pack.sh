@@ -2,10 +2,13 @@
 # Gathers what a machine with a GPU needs into build-gpu/: programs, and every module compiled here
 # (that machine needs no LLVM). Then, there: bash tests/gpu/run.sh
 #
-#     tests/gpu/pack.sh [BUILD]            default: build
+#     tests/gpu/pack.sh [BUILD [FOLDER...]]    default: build, and every folder with programs
+#     tests/gpu/pack.sh build tests/bench      what tests/bench/gemm.py needs, in seconds
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build} out=build-gpu
+shift
+folders=" ${*:-tests/programs tests/cases tests/bench tests/gpu examples} "
 rm -rf $out && mkdir -p $out/modules || exit 1
 cp $build/fkrun $out/ || exit 1
 for t in gpu_api gpu_runtime_driver gpu_by_hand; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
@@ -15,6 +18,7 @@ cp "$(find /usr/lib -name libcmocka.so.0 | head -n 1)" $out/
 fail=0
 compile() { # FILE NAME OPTIONS...
     local file=$1 name=$2
+    [[ $folders == *" $(dirname "$file") "* ]] || return
     shift 2
     $build/fkc --no-expect "$@" -o $out/modules/$name.fkm $file 2> $out/modules/$name.log ||
         { echo "does not compile: $file"; cat $out/modules/$name.log; fail=1; }
