@@ -9,7 +9,9 @@
  *              relative error of 2^-11 drowns
  *     factor   bf16, and the value is a factor of a product: an error of 2^-12 against the largest
  *              value of a bounded function does, too, beside the other factor
- * A value with several uses has the strictest.
+ * A value with several uses has the strictest. What another step reads was rounded when it was
+ * stored, and an error moves some elements by a whole unit of the stored type: no harm to what ends
+ * in such types again, too much for anything else, which wants the value exact.
  */
 #include "backend/nvptx/approx_int.h"
 
@@ -71,6 +73,13 @@ static void exact_index(Lower *l, const Ix *x) {
     for (int i = 0; i < x->n; i++) exact_index(l, x->arg[i]);
 }
 
+/* What a store allows. */
+static Approx stored(const Lower *l, const TTensor *x) {
+    for (const ExactTensor *e = l->exact; e; e = e->next)
+        if (e->mem == x->mem && e->id == x->id) return APPROX_NONE;
+    return stored_as(x->type);
+}
+
 /* Uses come after definitions, so the last instruction is looked at first. Inside of its loop a
  * carried value is used as its frame, in exponents: exact. */
 static void block(Lower *l, const TBlock *b) {
@@ -78,7 +87,7 @@ static void block(Lower *l, const TBlock *b) {
         const TInst *i = b->inst.v[k];
         for (int d = 0; d < i->nix; d++) exact_index(l, i->ix[d]);
         switch (i->kind) {
-        case T_STORE: need(l, i->args[0], stored_as(l->t->tensors.v[i->tensor].type)); break;
+        case T_STORE: need(l, i->args[0], stored(l, &l->t->tensors.v[i->tensor])); break;
         case T_OP: through(l, i, l->approx[i->id]); break;
         case T_STEP: {
             Approx a = l->approx[i->args[0]];
@@ -170,7 +179,7 @@ static void define(Lower *l, const TBlock *b) {
     }
 }
 
-void approx_find(Lower *l) {
+static void find_in(Lower *l) {
     int n = l->t->nvalues + 1;
     l->approx = ARENA_ARRAY(l->arena, Approx, n);
     l->def = ARENA_ARRAY(l->arena, const TInst *, n);
@@ -178,4 +187,29 @@ void approx_find(Lower *l) {
     define(l, &l->t->body);
     for (int i = 0; i < n; i++) l->approx[i] = l->o->strict ? APPROX_NONE : APPROX_FACTOR;
     if (!l->o->strict) block(l, &l->t->body);
+}
+
+/* ---- what later steps want exact ---- */
+
+static void note_loads(Lower *l, const Lower *in, const TBlock *b) {
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        note_loads(l, in, &i->body);
+        if (i->kind != T_LOAD || in->approx[i->id] != APPROX_NONE) continue;
+        const TTensor *x = &in->t->tensors.v[i->tensor];
+        ExactTensor *e = ARENA_NEW(l->arena, ExactTensor);
+        *e = (ExactTensor){x->mem, x->id, l->exact};
+        l->exact = e;
+    }
+}
+
+void approx_find(Lower *l) {
+    for (int i = l->plan && !l->o->strict ? l->plan->steps.n - 1 : -1; i >= 0; i--) {
+        const TProg *t = l->plan->steps.v[i].tile;
+        if (t == l->t) break;
+        Lower in = {.arena = l->arena, .t = t, .o = l->o, .exact = l->exact};
+        find_in(&in);
+        note_loads(l, &in, &t->body);
+    }
+    find_in(l);
 }

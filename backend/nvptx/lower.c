@@ -344,7 +344,6 @@ static bool few_axes(const Step *s, Diags *d) {
 
 bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
                    const BackendOptions *o, Diags *d, Kernel *k, Str *llvm) {
-    (void)p;
     bool general = sch->move == MOVE_plain && sch->mul == MUL_fma;
     const char *name = general ? s->name : arena_printf(a, "%s_%s", s->name, sch->name);
     *k = (Kernel){.name = entry_name(a, name), .arch = o->target->name};
@@ -357,6 +356,7 @@ bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
     if (!choose_version(k, o, d) || !few_axes(s, d)) return false;
     Lower l;
     lower_init(&l, a, s->tile, sch, o);
+    l.plan = p;
     module_begin(&l, k->name);
     bool ok = general ? emit_kernel(&l, k, d) : wgmma_emit(&l, k, d);
     if (ok) {

@@ -72,6 +72,13 @@ typedef struct Arg {
 /* How a value may be computed (approx.c), the strictest first. */
 typedef enum Approx { APPROX_NONE, APPROX_FINE, APPROX_BF16, APPROX_FACTOR } Approx;
 
+/* A tensor that a later step wants exact. */
+typedef struct ExactTensor {
+    TMem mem;
+    int id;
+    const struct ExactTensor *next;
+} ExactTensor;
+
 /* A polynomial of one value: sum of c[i] * base^i; base -1: a constant. */
 enum { POLY_MAX = 5 };
 typedef struct Poly {
@@ -81,6 +88,7 @@ typedef struct Poly {
 
 typedef struct Lower {
     Arena *arena;
+    const Plan *plan; /* the steps around; NULL: none */
     const TProg *t;
     const Schedule *s;
     const BackendOptions *o;
@@ -96,12 +104,13 @@ typedef struct Lower {
     AxisMap map[MAX_AXES];
     AxisState axis[MAX_AXES];
     VEC(LaneDim) dims;
-    Val tid;            /* i32 */
-    AxisSet *deps;      /* by value: axes it depends on */
-    DType *type;        /* by value */
-    const TInst **def;  /* by value: what defines it; NULL: a carry */
-    Poly *poly;         /* by value: as an expression of one value, at worst of itself */
-    Approx *approx;     /* by value */
+    Val tid;           /* i32 */
+    AxisSet *deps;     /* by value: axes it depends on */
+    DType *type;       /* by value */
+    const TInst **def; /* by value: what defines it; NULL: a carry */
+    Poly *poly;        /* by value: as an expression of one value, at worst of itself */
+    Approx *approx;    /* by value */
+    const ExactTensor *exact;
     Frag *value;        /* by value, of the current place */
     CarryState **carry; /* by value */
     VEC(Arg) args;

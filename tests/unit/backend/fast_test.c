@@ -61,6 +61,40 @@ static void when(void **state) {
     expect(OP_rsqrt, BARE, DT_bf16, false, "rsqrt.approx", NULL);
 }
 
+/* z[i] = y[i] of the step before. */
+static void build_reader(Build *b, DType stored, DType type) {
+    build_init(b, names, 1);
+    int i = build_add_axis(b, "i", build_size(b, 0), true, 32, 1, 1);
+    const Ix *at = build_axis(b, i), *m = build_size(b, 0);
+    int y = build_tensor(b, TM_OUT, "y", stored, 1, m, NULL);
+    int z = build_tensor(b, TM_OUT, "z", type, 1, m, NULL);
+    b->t->tensors.v[y].id = 2; /* as build_use numbers it */
+    b->t->tensors.v[z].id = 3;
+    build_store(b, z, at, NULL, build_load(b, y, at, NULL, 0));
+}
+
+/* What another step takes to more bits has to be rounded right. */
+static void read_later(void **state) {
+    (void)state;
+    static const struct {
+        DType type;
+        const char *has, *lacks;
+    } row[] = {{DT_bf16, "tanh.approx", NULL}, {DT_f32, NULL, "approx"}, {DT_i32, NULL, "approx"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        Build b, r;
+        build_use(&b, OP_tanh, BARE, DT_bf16);
+        build_reader(&r, DT_bf16, row[i].type);
+        Step steps[2] = {{.name = "test.0", .tile = b.t}, {.name = "test.1", .tile = r.t}};
+        Plan plan = {.steps = {steps, 2, 2}};
+        BackendOptions o = {.target = target_named("sm_80")};
+        assert_true(backend_lower(&b.arena, &plan, &steps[0], &b.s, &o, &b.d, &b.k, NULL));
+        if (row[i].has) assert_non_null(strstr(b.k.ptx, row[i].has));
+        if (row[i].lacks) assert_null(strstr(b.k.ptx, row[i].lacks));
+        build_free(&b);
+        build_free(&r);
+    }
+}
+
 /* exp(tanh(x)) is exact inside; tanh(x) > 0.5 too. */
 static void not_inside(void **state) {
     (void)state;
@@ -181,10 +215,8 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(when),
-        cmocka_unit_test(not_inside),
-        cmocka_unit_test(polynomials),
-        cmocka_unit_test(how_far),
+        cmocka_unit_test(when),        cmocka_unit_test(not_inside), cmocka_unit_test(read_later),
+        cmocka_unit_test(polynomials), cmocka_unit_test(how_far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
