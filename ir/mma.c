@@ -185,6 +185,7 @@ static bool read_roles(const Schedule *s, MmaTiles *w, Str *why) {
     if (load->regs + w->groups * mma->regs > entry * (1 + w->groups))
         return no(why, "the roles need %d registers of %d", load->regs + w->groups * mma->regs,
                   entry * (1 + w->groups));
+    if (mma->regs <= entry) w->load_regs = 0; /* all have enough as they are */
     if (s->threads != threads) return no(why, "%d threads, not %d", s->threads, threads);
     return true;
 }
@@ -202,6 +203,7 @@ static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) 
         return no(why, "both factors need the same number of buffers in smem, 2 to 32");
     w->stages = a->buffers;
     w->a.swizzle = a->swizzle, w->b.swizzle = b->swizzle;
+    w->a.evict = a->evict, w->b.evict = b->evict;
     return true;
 }
 
@@ -317,8 +319,10 @@ static bool read_staged(const TProg *t, const Schedule *s, const Mma *m, MmaTile
 enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty */
 
 static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
-    w->group_rows = s->pingpong ? w->m : w->m / w->groups;
-    if (w->m > 256 || w->group_rows % 64 || (!s->pingpong && w->m % w->groups))
+    int shares = s->pingpong ? 1 : w->groups;
+    w->thin = w->m < 64 && w->m % 8 == 0 && shares == 1;
+    w->group_rows = w->thin ? 64 : w->m / shares;
+    if (w->m > 256 || w->group_rows % 64 || w->m % (w->thin ? 8 : shares))
         return no(why, "a tile of %d rows does not cut into blocks of 64", w->m);
     if (w->n < 8 || w->n > 256 || w->n % 8)
         return no(why, "a tile of %d columns; multiples of 8 up to 256 are right", w->n);
@@ -331,6 +335,8 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_staged(t, s, m, w, why)) return false;
     w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES) + w->groups * w->ring * w->chunk_bytes;
+    int read = (w->stages - 1) * w->stage_bytes + w->a.block; /* of a thin tile in the last */
+    if (w->smem < read) w->smem = read;
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", w->smem, s->target, target->smem);

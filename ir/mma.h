@@ -54,6 +54,7 @@ enum { MMA_STAGED = 4 };
 typedef struct MmaSmem {
     bool mn; /* MN-major */
     int swizzle, box, boxes;
+    SEvict evict;
     int box_bytes, bytes; /* of one, of all */
     int block;            /* from 64 rows to the next 64 */
     int step;             /* from what one instruction takes of k to the next */
@@ -66,10 +67,11 @@ typedef struct MmaTiles {
     int m, n, k;    /* elements of a CTA's tile; k: of a stage */
     int stages;     /* buffers of the factors */
     int groups;     /* warpgroups that multiply */
-    int group_rows; /* rows of one of them at a time */
-    int load_regs, mma_regs;
-    MmaSmem a, b;    /* the factors in a stage, a before b */
-    int stage_bytes; /* of both */
+    int group_rows; /* rows of one's accumulator: of a thin tile, more than there are */
+    bool thin;      /* m < 64: what wgmma reads as further rows is whatever lies behind them */
+    int load_regs, mma_regs; /* load_regs 0: all have enough, nothing is handed round */
+    MmaSmem a, b;            /* the factors in a stage, a before b */
+    int stage_bytes;         /* of both */
     /* Staged stores: `chunk` columns of all are written together; a group has `ring` of them. */
     MmaStaged staged[MMA_STAGED];
     int nstaged, chunk, ring;

@@ -16,8 +16,10 @@
  *
  * The wgmma tier (move tma, mul wgmma). The program has one outermost loop (k) whose carry takes
  * in the product of two loads: A uses k and the grid axis m, B uses k and the grid axis n, neither
- * uses the other's; further grid axes are batch (tile 1), used by either load or both. Axis m has
- * tile 64 * x, n a multiple of 8, k the elements of one stage (128 bytes). A value entry for each
+ * uses the other's; further grid axes are batch (tile 1), used by either load or both. m is the
+ * first of the two in the list of axes: listed the other way round, the operands are swapped. Axis
+ * m has tile 64 * x, or for a thin program less, in eights (a group's instructions have 64 rows all
+ * the same); n a multiple of 8, k the elements of one stage (128 bytes). A value entry for each
  * of the two loads says place smem, buffers: stages, swizzle 128 (64 or 32 too where k is not the
  * load's last dimension: the tile is cut into boxes so wide). Roles: "load" (4 warps, of which
  * one thread works) and "mma" (4 warps a consumer group, registers each). pingpong: each consumer
@@ -37,6 +39,8 @@
 typedef enum SMove { MOVE_plain, MOVE_cpasync, MOVE_tma } SMove;
 typedef enum SMul { MUL_fma, MUL_mma, MUL_wgmma } SMul;
 typedef enum SPlace { PLACE_reg, PLACE_smem, PLACE_global } SPlace;
+/* What the second-level cache lets go first: what is read once; last: what all CTAs read. */
+typedef enum SEvict { EVICT_none, EVICT_first, EVICT_last } SEvict;
 
 typedef struct SAxis {
     int axis, lanes, regs, vec;
@@ -51,6 +55,7 @@ typedef struct SValue { /* where a value lives between its definition and its us
     int buffers;
     int swizzle; /* bytes; 0 none */
     int slabs;   /* of a staged store: boxes side by side in a buffer; 0 reads as 1 */
+    SEvict evict;
 } SValue;
 
 typedef struct SOp { /* an instruction of a loop body, by the value it defines */

@@ -4,7 +4,7 @@
  * program line     := "move" ("plain" | "cpasync" | "tma") | "mul" ("fma" | "mma" | "wgmma") |
  * "threads" INT | "axis" NAME ["lanes" INT] ["regs" INT] ["vec" INT] ["tile" INT] ["shared"]
  * absent: 1 | "value" VALUE "place" ("reg" | "smem" | "global")
- *                 ["buffers" INT] ["swizzle" INT] ["slabs" INT]
+ *                 ["buffers" INT] ["swizzle" INT] ["slabs" INT] ["evict" ("first" | "last")]
  *               | "op" VALUE ["stage" INT] ["order" INT] ["wait" VALUE] ["release" VALUE]
  *               | "role" NAME ["warps" INT] ["regs" INT]
  *               | "cluster" INT INT INT | "raster" INT | "split" INT | "halves" INT
@@ -30,6 +30,7 @@
 static const char *const move_name[] = {"plain", "cpasync", "tma"};
 static const char *const mul_name[] = {"fma", "mma", "wgmma"};
 static const char *const place_name[] = {"reg", "smem", "global"};
+static const char *const evict_name[] = {"none", "first", "last"};
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
@@ -57,6 +58,7 @@ static void put_lists(Str *out, const Schedule *s, const IxNames *names) {
         put_int(out, "buffers", v->buffers, 0);
         put_int(out, "swizzle", v->swizzle, 0);
         put_int(out, "slabs", v->slabs, 0);
+        if (v->evict) str_printf(out, " evict %s", evict_name[v->evict]);
         str_addc(out, '\n');
     }
     for (int i = 0; i < s->ops.n; i++) {
@@ -148,6 +150,7 @@ static bool read_place(Reader *r) {
     if (text_accept(r->t, "buffers")) v.buffers = read_int(r);
     if (text_accept(r->t, "swizzle")) v.swizzle = read_int(r);
     if (text_accept(r->t, "slabs")) v.slabs = read_int(r);
+    if (text_accept(r->t, "evict")) v.evict = (SEvict)read_word(r, evict_name, 3);
     vec_push(r->a, &r->s->values, v);
     return true;
 }

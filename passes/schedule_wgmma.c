@@ -19,28 +19,57 @@ typedef struct Gemm {
 
 /* ---- tiles and their price ---- */
 
+typedef enum Kind {
+    COOP,     /* the groups share a tile */
+    PINGPONG, /* each has tiles of its own */
+    DIRECT,   /* as COOP, but stores from registers: any pitch and alignment */
+    THIN,     /* one group, deep ring, direct: all that counts is to keep memory busy */
+    SWAP /* the same with the operands swapped: bm rows of the factor of columns, and bn columns
+            for the few rows of the other */
+} Kind;
+static const char *const kind_name[] = {"coop", "pingpong", "direct", "thin", "swap"};
+
 /* A candidate. */
 typedef struct Tile {
+    Kind kind;
     int bm, bn;
-    bool pingpong;
-    int groups;  /* consumer warpgroups */
-    bool direct; /* stores from registers: any pitch and alignment */
-    bool always; /* also kept when sizes are known and others are cheaper: for layouts */
+    SEvict rows, cols; /* the cache and the factors of the program's rows and columns */
+    bool always;       /* also kept when sizes are known and others are cheaper: for layouts */
 } Tile;
 
 /* Without known sizes the first KEPT that fit are made: large, small and thin problems, any layout.
+ * Where there are few tiles of rows, the columns' factor is read about once, and the rows' by all.
  */
 static const Tile tiles[] = {
-    {.bm = 128, .bn = 256, .groups = 2},
-    {.bm = 192, .bn = 128, .groups = 2, .pingpong = true},
-    {.bm = 128, .bn = 128, .groups = 2, .pingpong = true},
-    {.bm = 64, .bn = 128, .groups = 2, .pingpong = true},
-    {.bm = 64, .bn = 32, .groups = 2, .pingpong = true},
-    {.bm = 128, .bn = 256, .groups = 2, .direct = true, .always = true},
-    {.bm = 256, .bn = 128, .groups = 2},
-    {.bm = 128, .bn = 128, .groups = 2},
+    {COOP, 128, 256, 0, 0, false},
+    {PINGPONG, 192, 128, 0, 0, false},
+    {PINGPONG, 128, 128, 0, 0, false},
+    {PINGPONG, 64, 128, EVICT_last, EVICT_first, false},
+    {THIN, 64, 32, EVICT_last, EVICT_first, false},
+    {SWAP, 64, 16, EVICT_last, EVICT_first, false},
+    {DIRECT, 128, 256, 0, 0, true},
+    {COOP, 256, 128, 0, 0, false},
+    {COOP, 128, 128, 0, 0, false},
+    {SWAP, 64, 64, EVICT_last, EVICT_first, false},
+    /* for known sizes */
+    {SWAP, 64, 8, EVICT_last, EVICT_first, false},
+    {SWAP, 64, 32, EVICT_last, EVICT_first, false},
+    {THIN, 16, 32, EVICT_last, EVICT_first, false},
 };
-enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 8, BEST = 2, STAGE_K = 64, SMS = 132 };
+enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 9, BEST = 2, STAGE_K = 64, SMS = 132 };
+
+static int groups(const Tile *c) {
+    return c->kind == THIN || c->kind == SWAP ? 1 : 2;
+}
+
+/* The axes of the accumulator. */
+static int rows_of(const Gemm *g, const Tile *c) {
+    return c->kind == SWAP ? g->m.cols : g->m.rows;
+}
+
+static int cols_of(const Gemm *g, const Tile *c) {
+    return c->kind == SWAP ? g->m.rows : g->m.cols;
+}
 
 static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
     return ix_div(p, ix_add(p, x, ix_const(p, by - 1)), ix_const(p, by));
@@ -54,44 +83,93 @@ static const Ix *plus(IxPool *p, const Ix *x, int64_t c) {
     return ix_add(p, x, ix_const(p, c));
 }
 
+static const Ix *least(IxPool *p, const Ix *x, int64_t c) {
+    return ix_min(p, x, ix_const(p, c));
+}
+
+static const Ix *most(IxPool *p, const Ix *x, int64_t c) {
+    return ix_max(p, x, ix_const(p, c));
+}
+
+static const Ix *scaled(IxPool *p, const Ix *x, int64_t num, int64_t den) {
+    return ix_div(p, times(p, x, num), ix_const(p, den));
+}
+
+static const Ix *extent(const Gemm *g, int axis) {
+    return g->t->axes.v[axis].extent;
+}
+
+static const Ix *count_tiles(const Gemm *g, const Tile *c) {
+    IxPool *p = g->t->ix;
+    const Ix *count = ix_const(p, 1);
+    for (int x = 0; x < g->t->ngrid; x++) {
+        int64_t tile = x == rows_of(g, c) ? c->bm : x == cols_of(g, c) ? c->bn : 1;
+        count = ix_mul(p, count, ceil_div(p, extent(g, x), tile));
+    }
+    return count;
+}
+
+/* Of all tensors, each once. */
+static const Ix *count_bytes(const Gemm *g) {
+    IxPool *p = g->t->ix;
+    const Ix *sum = ix_const(p, 0);
+    for (int i = 0; i < g->t->tensors.n; i++) {
+        const TTensor *x = &g->t->tensors.v[i];
+        const Ix *n = ix_const(p, dtype_bits(x->type));
+        for (int d = 0; d < x->rank; d++) n = ix_mul(p, n, x->dims[d]);
+        sum = ix_add(p, sum, n);
+    }
+    return ix_div(p, sum, ix_const(p, 8));
+}
+
+/* Cycles that 64 elements of k take: a multiprocessor issues 4096 bf16 multiply-adds and takes in
+ * 72 bytes a cycle; a lone group cannot hide all of its turns around the ring. */
+static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
+    IxPool *p = g->t->ix;
+    int64_t area = (int64_t)(c->bm < 64 ? 64 : c->bm) * c->bn;
+    if (groups(c) > 1) {
+        int64_t in = (int64_t)(c->bm + c->bn) * 128 / 72;
+        return ix_const(p, area / 32 > in ? area / 32 : in);
+    }
+    const Ix *there = ix_add(p, least(p, extent(g, rows_of(g, c)), c->bm),
+                             least(p, extent(g, cols_of(g, c)), c->bn));
+    return most(p, scaled(p, there, 128, 72), area / 32 > 110 ? area / 32 : 110);
+}
+
 /* Small tiles move more bytes for a product, which costs clock where the chip is at the limit of
  * its power: long problems of long sums. In thousandths. */
 static const Ix *power(IxPool *p, const Tile *c, const Ix *k, const Ix *cycles) {
     int area = c->bm * c->bn;
-    int more = !c->pingpong || area < 128 * 128 ? 0 : area == 128 * 128 ? 50 : 15;
-    const Ix *deep = ix_min(p, ix_div(p, k, ix_const(p, 2048)), ix_const(p, 1));
-    const Ix *lasts = ix_min(p, ix_div(p, cycles, ix_const(p, 28000)), ix_const(p, 1));
+    int more = c->kind != PINGPONG || area < 128 * 128 ? 0 : area == 128 * 128 ? 50 : 15;
+    const Ix *deep = least(p, ix_div(p, k, ix_const(p, 2048)), 1);
+    const Ix *lasts = least(p, ix_div(p, cycles, ix_const(p, 28000)), 1);
     return plus(p, times(p, ix_mul(p, deep, lasts), more), 1000);
 }
 
-/* Nanoseconds at 1.7 GHz, 132 multiprocessors. A multiprocessor issues 4096 bf16 multiply-adds a
- * cycle and takes in 72 bytes; 5000 cycles go into start and exit. With ping-pong one group's
- * epilogue hides behind the other's main loop. Constants fitted on nine shapes, H200, 2026-11. */
+/* Nanoseconds at 1.7 GHz, 132 multiprocessors. 5000 cycles go into start and exit. With ping-pong
+ * one group's epilogue hides behind the other's main loop. Memory gives 2529 bytes a cycle (4.3
+ * TB/s); of the two bounds the lower counts a little too, since neither hides the other wholly.
+ * Constants fitted on nine shapes, H200, 2026-11. */
 static const Ix *price(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
-    int64_t area = (int64_t)c->bm * c->bn, in = (int64_t)(c->bm + c->bn) * 128 / 72;
-    int64_t kt = area / 32 > in ? area / 32 : in;
-    const Ix *count = ix_const(p, 1);
-    for (int x = 0; x < g->t->ngrid; x++) {
-        int64_t tile = x == g->m.rows ? c->bm : x == g->m.cols ? c->bn : 1;
-        count = ix_mul(p, count, ceil_div(p, g->t->axes.v[x].extent, tile));
-    }
-    const Ix *rounds = ceil_div(p, count, SMS);
-    const Ix *main = times(p, ceil_div(p, g->t->axes.v[g->m.k].extent, STAGE_K), kt);
+    int64_t area = (int64_t)c->bm * c->bn;
+    const Ix *rounds = ceil_div(p, count_tiles(g, c), SMS);
+    const Ix *main = ix_mul(p, ceil_div(p, extent(g, g->m.k), STAGE_K), stage_cycles(g, c));
     const Ix *cycles;
-    if (c->pingpong) {
+    if (c->kind == PINGPONG) {
         int64_t out = area * (area >= 192 * 128 ? 44 : 37) / 100;
         const Ix *hidden =
             ix_max(p, plus(p, main, 850), ix_div(p, plus(p, main, out), ix_const(p, 2)));
-        cycles = ix_add(p, ix_mul(p, plus(p, rounds, -1), hidden),
-                        plus(p, main, 5000 + area * 19 / 100));
+        cycles = ix_add(p, ix_mul(p, plus(p, rounds, -1), hidden), plus(p, main, area * 19 / 100));
     } else {
-        cycles = plus(p, ix_mul(p, rounds, plus(p, main, 1000 + area / 10)), 5000);
+        int64_t out = 1000 + area / (c->kind == DIRECT ? 5 : 10);
+        cycles = ix_mul(p, rounds, plus(p, main, out));
     }
-    cycles = ix_div(p, ix_mul(p, cycles, power(p, c, g->t->axes.v[g->m.k].extent, cycles)),
-                    ix_const(p, 1000));
-    if (c->direct) cycles = ix_add(p, cycles, times(p, rounds, area / 10));
-    return ix_div(p, times(p, cycles, 10), ix_const(p, 17));
+    cycles =
+        ix_div(p, ix_mul(p, cycles, power(p, c, extent(g, g->m.k), cycles)), ix_const(p, 1000));
+    const Ix *memory = scaled(p, count_bytes(g), 1, 2529);
+    cycles = ix_add(p, ix_max(p, cycles, memory), scaled(p, ix_min(p, cycles, memory), 1, 8));
+    return scaled(p, plus(p, cycles, 5000), 10, 17);
 }
 
 /* ---- schedules ---- */
@@ -102,8 +180,13 @@ static void lay(Arena *a, Schedule *s, int axis, int tile) {
 }
 
 /* MN-major, the tile is cut into boxes as wide as the swizzle. */
-static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buffers) {
-    SValue v = {.value = f->load->id, .place = PLACE_smem, .buffers = buffers, .swizzle = 128};
+static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buffers,
+                    SEvict evict) {
+    SValue v = {.value = f->load->id,
+                .place = PLACE_smem,
+                .buffers = buffers,
+                .swizzle = 128,
+                .evict = evict};
     while (!f->k_major && rows % (v.swizzle / 2) && v.swizzle > 32) v.swizzle /= 2;
     vec_push(a, &s->values, v);
 }
@@ -112,7 +195,7 @@ static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buf
 static int stage_stores(Arena *a, const Gemm *g, const Tile *c, Schedule *s) {
     VEC(const TInst *) list = {0};
     double work = 0; /* of an element, after the loop */
-    int size = 0, rows = c->pingpong ? c->bm : c->bm / c->groups;
+    int size = 0, rows = c->kind == PINGPONG ? c->bm : c->bm / groups(c);
     for (int i = 0; i < g->t->body.inst.n; i++) {
         const TInst *x = g->t->body.inst.v[i];
         if (x->kind == T_OP) work += cost_op(x->op);
@@ -129,33 +212,39 @@ static int stage_stores(Arena *a, const Gemm *g, const Tile *c, Schedule *s) {
         int bytes = cols * dtype_bits(g->t->tensors.v[list.v[i]->tensor].type) / 8;
         bool again = false; /* a value that two stores share */
         for (int k = 0; k < i; k++) again |= list.v[k]->args[0] == list.v[i]->args[0];
-        SValue v = {list.v[i]->args[0], PLACE_smem, buffers, bytes < 128 ? bytes : 128, slabs};
+        SValue v = {.value = list.v[i]->args[0],
+                    .place = PLACE_smem,
+                    .buffers = buffers,
+                    .swizzle = bytes < 128 ? bytes : 128,
+                    .slabs = slabs};
         if (!again) vec_push(a, &s->values, v);
     }
-    return 2 * c->groups * rows * cols * size;
+    return 2 * groups(c) * rows * cols * size;
 }
 
 static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     Arena *a = cx->arena;
     Schedule *s = ARENA_NEW(a, Schedule);
-    const char *kind = c->direct ? "direct" : c->pingpong ? "pingpong" : "coop";
-    s->name = arena_printf(a, "%s_%dx%d", kind, c->bm, c->bn);
+    bool small = groups(c) == 1; /* as deep a ring as fits, no slabs, tiles in their order */
+    s->name = arena_printf(a, "%s_%dx%d", kind_name[c->kind], c->bm, c->bn);
     s->target = cx->target->name;
     s->move = MOVE_tma;
     s->mul = MUL_wgmma;
-    s->threads = 128 * (1 + c->groups);
-    s->pingpong = c->pingpong;
+    s->threads = 128 * (1 + groups(c));
+    s->pingpong = c->kind == PINGPONG;
     s->persistent = true;
-    s->raster = 16;
-    lay(a, s, g->m.rows, c->bm);
-    lay(a, s, g->m.cols, c->bn);
+    s->raster = small ? 1 : 16;
+    lay(a, s, rows_of(g, c), c->bm);
+    lay(a, s, cols_of(g, c), c->bn);
     lay(a, s, g->m.k, STAGE_K);
-    int slabs = c->direct ? 0 : stage_stores(a, g, c, s), stage = (c->bm + c->bn) * STAGE_K * 2;
+    int slabs = small || c->kind == DIRECT ? 0 : stage_stores(a, g, c, s);
+    int stage = (c->bm + c->bn) * STAGE_K * 2, deepest = small ? 32 : 8;
     int stages = (cx->target->smem - 2048 - slabs) / stage;
-    if (stages > 8) stages = 8;
-    in_smem(a, s, &g->m.a, c->bm, stages);
-    in_smem(a, s, &g->m.b, c->bn, stages);
-    SRole load = {"load", 4, 24}, mma = {"mma", 4 * c->groups, 240};
+    if (stages > deepest) stages = deepest;
+    bool swap = c->kind == SWAP;
+    in_smem(a, s, &g->m.a, swap ? c->bn : c->bm, stages, c->rows);
+    in_smem(a, s, &g->m.b, swap ? c->bm : c->bn, stages, c->cols);
+    SRole load = {"load", 4, small ? 40 : 24}, mma = {"mma", 4 * groups(c), small ? 232 : 240};
     vec_push(a, &s->roles, load);
     vec_push(a, &s->roles, mma);
     s->cost = price(g, c);

@@ -25,7 +25,7 @@ void ptx_mbar_arrive(Lower *l, Val bar, Val pred);
 void ptx_mbar_wait(Lower *l, Val bar, Val parity);
 
 /* One box at coord[0..rank), innermost first, to shared memory, counted on `bar`. */
-void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val bar);
+void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val bar, SEvict evict);
 
 /* One box from shared memory to global, where pred holds: boxes of a thread between two commits are
  * a group; wait_read until at most n of its groups are still being read from shared memory. */

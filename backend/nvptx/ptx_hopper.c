@@ -80,18 +80,24 @@ void ptx_mbar_wait(Lower *l, Val b, Val parity) {
 static const char *const coords[] = {"$3", "$3, $4", "$3, $4, $5", "$3, $4, $5, $6",
                                      "$3, $4, $5, $6, $7"};
 static const char *const coord_regs[] = {"r", "r,r", "r,r,r", "r,r,r,r", "r,r,r,r,r"};
+/* What createpolicy makes for all of the bytes; a constant saves the instruction. */
+static const uint64_t evict_policy[] = {0, 0x12F0000000000000, 0x14F0000000000000};
 
-void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b) {
+void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b, SEvict evict) {
     FK_ASSERT(rank >= 1 && rank <= 5);
+    unsigned n = 3 + (unsigned)rank;
+    const char *policy = evict ? arena_printf(l->arena, ", $%u", n) : "";
     const char *text = arena_printf(
         l->arena,
-        "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-        "[$0], [$1, {%s}], [$2];",
-        rank, coords[rank - 1]);
-    const char *in = arena_printf(l->arena, "r,l,r,%s,~{memory}", coord_regs[rank - 1]);
-    Val arg[8] = {to, map, b};
+        "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s "
+        "[$0], [$1, {%s}], [$2]%s;",
+        rank, evict ? ".L2::cache_hint" : "", coords[rank - 1], policy);
+    const char *in =
+        arena_printf(l->arena, "r,l,r,%s%s,~{memory}", coord_regs[rank - 1], evict ? ",l" : "");
+    Val arg[9] = {to, map, b};
     for (int i = 0; i < rank; i++) arg[3 + i] = coord[i];
-    ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, 3 + (unsigned)rank);
+    if (evict) arg[n++] = LLVMConstInt(l->i64, evict_policy[evict], 0);
+    ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, n);
 }
 
 void ptx_tma_store(Lower *l, Val map, int rank, const Val *coord, Val from, Val pred) {

@@ -145,7 +145,7 @@ static Ring take_turns(Wg *w) {
 static void emit_consumer(Wg *w) {
     Lower *l = w->l;
     LLVMBuilderRef b = l->b;
-    ptx_setmaxnreg(l, w->t.mma_regs, true);
+    if (w->t.load_regs) ptx_setmaxnreg(l, w->t.mma_regs, true);
     w->group = LLVMBuildSub(b, w->role, i32c(l, 1), "");
     Val t = LLVMBuildAnd(b, w->tid, i32c(l, 127), "");
     w->leader = LLVMBuildICmp(b, LLVMIntEQ, t, i32c(l, 0), "");

@@ -16,7 +16,7 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, Va
     for (int n = 0; n < s->boxes; n++) {
         *row = LLVMBuildAdd(l->b, first, i32c(l, n * s->box), "");
         Val box = LLVMBuildAdd(l->b, to, i32c(l, n * s->box_bytes), "");
-        ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, box, bar);
+        ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, box, bar, s->evict);
     }
 }
 
@@ -54,7 +54,7 @@ static Ring load_tile(Wg *w, Val tile, Ring r) {
 
 void wg_loader(Wg *w) {
     Lower *l = w->l;
-    ptx_setmaxnreg(l, w->t.load_regs, false);
+    if (w->t.load_regs) ptx_setmaxnreg(l, w->t.load_regs, false);
     LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "idle");
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, first, one, rest);

@@ -106,19 +106,31 @@ void wg_decode(Wg *w, Val tile, Val *row0, Val *col0) {
     *col0 = LLVMBuildZExt(l->b, n, l->i64, "");
 }
 
+/* How many elements of the axis there are from `first` on, i32; NULL: all of the tile's. */
+static Val left_of(Wg *w, int axis, int tile, Val first) {
+    Lower *l = w->l;
+    const Ix *extent = l->t->axes.v[axis].extent;
+    int64_t c;
+    if (ix_is_const(extent, &c) && c % tile == 0) return NULL;
+    Val left = LLVMBuildSub(l->b, uniform_ix(l, extent), first, "");
+    return LLVMBuildTrunc(l->b, left, l->i32, ""); /* extents are below 2^31 by the guards */
+}
+
+/* The same when the thread's first element is the tile's of_thread-th, and the accumulator has more
+ * rows than the tile. */
+static Val left_of_thin(Wg *w, int axis, int tile, Val first, Val of_thread) {
+    Lower *l = w->l;
+    Val here = LLVMBuildSub(l->b, i32c(l, tile), of_thread, ""), left;
+    if (!(left = left_of(w, axis, tile, first))) return here;
+    Val less = LLVMBuildICmp(l->b, LLVMIntSLT, left, here, "");
+    return LLVMBuildSelect(l->b, less, left, here, "");
+}
+
 /* Opens an axis at n steps from `first`, which may lie beyond its end. */
-static AxisState *place(Wg *w, int axis, int tile, Val first, int n, const int64_t *step) {
+static AxisState *place(Wg *w, int axis, Val first, Val left, int n, const int64_t *step) {
     Lower *l = w->l;
     AxisState *s = open_axis(w, axis, n, step);
     s->raw = true;
-    const Ix *extent = l->t->axes.v[axis].extent;
-    int64_t c;
-    bool whole = ix_is_const(extent, &c) && c % tile == 0;
-    Val left = NULL;
-    if (!whole) { /* fits: extents are below 2^31 by the guards */
-        left = LLVMBuildSub(l->b, uniform_ix(l, extent), first, "");
-        left = LLVMBuildTrunc(l->b, left, l->i32, "");
-    }
     for (int i = 0; i < n; i++) {
         Val by = LLVMConstInt(l->i64, (uint64_t)step[i], 1);
         s->e[i] = i ? LLVMBuildAdd(l->b, first, by, "") : first;
@@ -136,12 +148,18 @@ void wg_open_rows(Wg *w, Val row0) {
     int n = w->t.group_rows / 32; /* 2 of every 64 */
     int64_t *step = ARENA_ARRAY(w->l->arena, int64_t, n);
     for (int i = 0; i < n; i++) step[i] = i / 2 * 64 + i % 2 * 8;
-    place(w, w->m.rows, w->t.m, thread_first(w, row0, w->row), n, step);
+    int axis = w->m.rows;
+    Val first = thread_first(w, row0, w->row);
+    Val left =
+        w->t.thin ? left_of_thin(w, axis, w->t.m, first, w->row) : left_of(w, axis, w->t.m, first);
+    place(w, axis, first, left, n, step);
 }
 
 void wg_open_cols(Wg *w, Val col0, int count) {
     int n = count / 4; /* 2 of every 8 */
     int64_t *step = ARENA_ARRAY(w->l->arena, int64_t, n);
     for (int i = 0; i < n; i++) step[i] = i / 2 * 8 + i % 2;
-    place(w, w->m.cols, w->t.n, thread_first(w, col0, w->col), n, step)->pairs = true;
+    Val first = thread_first(w, col0, w->col);
+    Val left = left_of(w, w->m.cols, w->t.n, first);
+    place(w, w->m.cols, first, left, n, step)->pairs = true;
 }

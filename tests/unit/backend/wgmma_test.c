@@ -135,6 +135,8 @@ typedef struct Case {
     int spills;       /* bytes after the loop */
 } Case;
 
+static bool swap; /* schedules list axis n first: it is rows, and m of the tile are its */
+
 typedef struct Run {
     Arena a;
     TProg *t;
@@ -163,12 +165,13 @@ static Schedule *parse_schedule(Arena *a, const TProg *t, const Case *c) {
     char *text = arena_printf(
         a,
         "schedule s for t.0 target sm_90a {\n  move tma\n  mul wgmma\n  threads %d\n"
-        "  axis m tile %d\n  axis n tile %d\n  axis k tile 64\n"
+        "  axis %s tile %d\n  axis %s tile %d\n  axis k tile 64\n"
         "  value %%2 place smem buffers %d swizzle 128\n"
         "  value %%3 place smem buffers %d swizzle %d\n"
         "  role load warps 4 regs %d\n  role mma warps %d regs %d\n%s  persistent\n}\n",
-        128 * (1 + c->groups), c->m, c->n, c->stages, c->stages, narrow ? 64 : 128,
-        c->groups == 2 ? 24 : 40, 4 * c->groups, c->groups == 2 ? 240 : 232, c->more);
+        128 * (1 + c->groups), swap ? "n" : "m", c->m, swap ? "m" : "n", c->n, c->stages, c->stages,
+        narrow ? 64 : 128, c->groups == 2 ? 24 : 40, 4 * c->groups, c->groups == 2 ? 240 : 232,
+        c->more);
     Schedule *s = schedule_parse(a, source_new(a, "s", text, strlen(text)), t, &d);
     if (!s) fail_diags(&d);
     return s;
@@ -225,7 +228,7 @@ static int count(const Code *c, int from, int to, int op) {
 
 static void check_code(const Run *r, const Case *c) {
     Code code = find_code(&r->k.cubins.v[0]);
-    int blocks = c->m / 64 / (strstr(c->more, "pingpong") ? 1 : c->groups);
+    int blocks = c->m < 64 ? 1 : c->m / 64 / (strstr(c->more, "pingpong") ? 1 : c->groups);
     assert_int_equal(count(&code, 0, code.n, HGMMA), 4 * blocks);
     assert_int_equal(count(&code, 0, code.n, UTMALDG), r->tiles.a.boxes + r->tiles.b.boxes);
     if (!c->spills)
@@ -263,6 +266,25 @@ static void cooperative(void **state) {
     check(&(Case){gelu, 128, 192, 5, 2, "", 0});
     check(&(Case){gelu, 64, 128, 8, 1, "", 0});
     check(&(Case){gelu, 64, 24, 8, 1, "", 0});
+}
+
+/* Swapped operands: the few rows of x are the columns of the accumulator. And tiles of few rows. */
+static void thin(void **state) {
+    (void)state;
+    swap = true;
+    check(&(Case){gelu, 64, 8, 16, 1, "", 0});
+    check(&(Case){gelu, 64, 16, 20, 1, "", 0});
+    check(&(Case){gelu, 64, 64, 12, 1, "", 0});
+    check(&(Case){gelu, 128, 32, 8, 2, "", 0});
+    check(&(Case){two_outputs, 64, 24, 8, 1, "", 0});
+    check(&(Case){batched, 64, 16, 8, 1, "", 0});
+    check(&(Case){plain, 64, 32, 8, 1, "", 0});
+    check(&(Case){whole, 64, 16, 8, 1, "", 0});
+    swap = false;
+    check(&(Case){gelu, 8, 32, 16, 1, "", 0});
+    check(&(Case){gelu, 16, 32, 32, 1, "", 0});
+    check(&(Case){two_outputs, 48, 64, 8, 1, "", 0});
+    check(&(Case){batched, 16, 64, 8, 2, "  pingpong\n", 0});
 }
 
 static void pingpong(void **state) {
@@ -408,6 +430,65 @@ static void launches_mn(void **state) {
     arena_free(&r.a);
 }
 
+static int occurrences(const char *text, const char *part) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, part)); at++) n++;
+    return n;
+}
+
+/* The factor of the first axis in the list is A; both may have a word for the cache; one group
+ * needs no registers of others; a thin tile has shared memory enough for rows that are not there.
+ */
+static void thin_launches(void **state) {
+    (void)state;
+    Run r;
+    swap = true;
+    lower(&r, &(Case){gelu, 64, 16, 8, 1, "", 0});
+    const KTmap *a = &r.k.params.v[0].map, *b = &r.k.params.v[1].map;
+    assert_int_equal(r.k.params.v[0].index, 1);
+    assert_int_equal(r.k.params.v[1].index, 0);
+    assert_true(a->box[0] == 64 && a->box[1] == 64 && b->box[0] == 64 && b->box[1] == 16);
+    bool ok = true;
+    IxEnv env = {.size = (int64_t[]){17, 64, 513}};
+    assert_int_equal(ix_eval(r.k.tiles, &env, &ok), 9 * 2);
+    assert_int_equal(occurrences(r.k.ptx, "setmaxnreg"), 0);
+    assert_int_equal(occurrences(r.k.ptx, "cache_hint"), 0);
+    arena_free(&r.a);
+    swap = false;
+    lower(&r, &(Case){gelu, 8, 8, 2, 1, "", 0});
+    assert_int_equal(r.k.smem->num, (8 + 8) * 128 + 64 * 128);
+    arena_free(&r.a);
+    lower(&r, &(Case){gelu, 128, 128, 4, 2, "", 0});
+    assert_int_equal(occurrences(r.k.ptx, "setmaxnreg"), 2);
+    arena_free(&r.a);
+}
+
+static void evicts(void **state) {
+    (void)state;
+    Run r;
+    memset(&r, 0, sizeof r);
+    r.t = parse_tile(&r.a, gelu);
+    Schedule *s = parse_schedule(&r.a, r.t, &(Case){gelu, 64, 32, 8, 1, "", 0});
+    s->values.v[0].evict = EVICT_last;
+    s->values.v[1].evict = EVICT_first;
+    Str text = {0};
+    schedule_print(&text, s, r.t);
+    assert_non_null(strstr(str_get(&text), "value %2 place smem buffers 8 swizzle 128 evict last"));
+    assert_non_null(
+        strstr(str_get(&text), "value %3 place smem buffers 8 swizzle 128 evict first"));
+    Step step = {.name = r.t->name, .tile = r.t};
+    BackendOptions o = {.target = target_named("sm_90a")};
+    Diags d = {.arena = &r.a};
+    s = schedule_parse(&r.a, source_new(&r.a, "s", str_get(&text), text.n), r.t, &d);
+    if (!s || !backend_lower(&r.a, NULL, &step, s, &o, &d, &r.k, NULL)) fail_diags(&d);
+    assert_int_equal(occurrences(r.k.ptx, "complete_tx::bytes.L2::cache_hint"), 2);
+    assert_int_equal(occurrences(r.k.ptx, "1508705875169116160"), 1); /* 0x14F0000000000000: last */
+    assert_int_equal(occurrences(r.k.ptx, "1364590687093260288"),
+                     1); /* 0x12F0000000000000: first */
+    str_free(&text);
+    arena_free(&r.a);
+}
+
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static void refuses(const Case *c, const char *part) {
@@ -425,6 +506,8 @@ static void refused(void **state) {
     refuses(&(Case){gelu, 128, 256, 5, 2, "", 0},
             "245840 bytes of shared memory, sm_90a has 232448");
     refuses(&(Case){gelu, 96, 256, 4, 2, "", 0}, "does not cut into blocks of 64");
+    refuses(&(Case){gelu, 32, 64, 4, 2, "", 0}, "does not cut into blocks of 64");
+    refuses(&(Case){gelu, 12, 64, 4, 1, "", 0}, "does not cut into blocks of 64");
     refuses(&(Case){gelu, 128, 100, 4, 2, "", 0}, "a tile of 100 columns");
     refuses(&(Case){gelu, 256, 256, 3, 2, "", 0}, "256 accumulators in 240 registers");
     refuses(&(Case){gelu, 128, 128, 4, 2, "  split 2\n", 0}, "split is not built");
@@ -442,9 +525,10 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cooperative), cmocka_unit_test(pingpong), cmocka_unit_test(epilogues),
-        cmocka_unit_test(staged),      cmocka_unit_test(orders),   cmocka_unit_test(launches),
-        cmocka_unit_test(launches_mn), cmocka_unit_test(refused),
+        cmocka_unit_test(cooperative),   cmocka_unit_test(thin),        cmocka_unit_test(pingpong),
+        cmocka_unit_test(epilogues),     cmocka_unit_test(staged),      cmocka_unit_test(orders),
+        cmocka_unit_test(launches),      cmocka_unit_test(launches_mn), cmocka_unit_test(evicts),
+        cmocka_unit_test(thin_launches), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
