@@ -2,13 +2,14 @@
 # Gathers what a machine with a GPU needs into build-gpu/: programs, and every module compiled here
 # (that machine needs no LLVM). Then, there: bash tests/gpu/run.sh
 #
-#     tests/gpu/pack.sh [BUILD [FOLDER...]]    default: build, and every folder with programs
+#     tests/gpu/pack.sh [BUILD [FOLDER...]]    default: build, every folder with programs, and the grid
 #     tests/gpu/pack.sh build tests/bench      what tests/bench/gemm.py needs, in seconds
+#     tests/gpu/pack.sh build grid             what tests/gpu/grid.sh needs
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build} out=build-gpu
 shift
-folders=" ${*:-tests/programs tests/cases tests/bench tests/gpu examples} "
+folders=" ${*:-tests/programs tests/cases tests/bench tests/gpu examples grid} "
 rm -rf $out && mkdir -p $out/modules || exit 1
 cp $build/fkrun $out/ || exit 1
 for t in gpu_api gpu_runtime_driver gpu_by_hand; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
@@ -36,6 +37,7 @@ compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
 rm -f $out/modules/*.log
+if [[ $folders == *" grid "* ]]; then tests/gpu/grid_pack.sh "$build" || fail=1; fi
 ls $out/modules | wc -l
 du -sh $out
 exit $fail

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# On a machine with a GPU, after tests/gpu/pack.sh: programs under compute-sanitizer. memcheck for ten
+# programs of the general kernel; memcheck and synccheck for every tensor-core variant of the fns below;
+# racecheck for some, where every report must be explained in tests/gpu/races.txt.
+#
+#     tests/gpu/sanitize.sh [JOBS] [SECONDS]      default: 8 at a time, no new ones after 400 s
+#
+# Writes build-gpu/sanitize.log. The last line is "N clean, N failed, N not run".
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+jobs=${1:-8}
+export run=${FKRUN:-build-gpu/fkrun} mods=${MODULES:-build-gpu/modules}
+export races=${RACES:-tests/gpu/races.txt}
+export tool=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
+log=${SANITIZE_LOG:-build-gpu/sanitize.log}
+end=$(($(date +%s) + ${2:-400}))
+export end
+work=$(mktemp -d)
+export work
+trap 'rm -rf "$work"' EXIT
+
+general="01_rowcol_two_out 05_attn_packed_qkv 12_rope_attn 18_ce_ignore 21_w4a16_group 29_quant_rows
+    43_written_range lang_09_paged types gathers"
+# MODULE FN SIZES: ragged in M, N and K, some with more tiles than multiprocessors.
+fast="gemm_cases bias_gelu -s M=300 -s N=520 -s K=200
+gemm_cases two -s M=129 -s N=264 -s K=72
+gemm_cases gated -s M=200 -s N=136 -s K=64
+gemm_cases rowcol -s M=1100 -s N=1032 -s K=72
+gemm_orders tn -s M=264 -s N=136 -s K=72
+gemm_orders heads -s B=2 -s H=8 -s M=72 -s N=136 -s K=80
+fp8_rowscale fp8_rowscale -s M=130 -s N=272 -s K=144
+linear_gelu linear_gelu -s M=1 -s N=64 -s K=64
+linear_gelu linear_gelu -s M=77 -s N=99 -s K=51"
+raced="coop_128x256 pingpong_128x128 direct_128x256" # of the first of them
+
+# The variants of a fn that take the sizes, other than the general kernel.
+variants() { # MODULE FN SIZES...
+    local module=$1 fn=$2
+    shift 2
+    "$run" --list --fn "$fn" "$@" "$mods/$module.fkm" | grep -v 'not for these' |
+        sed -n 's/^  variant=\([^ ]*\) .*/\1/p' | sort -u | grep -vx general
+}
+
+jobs_of() { # one a line: TOOL NAME MODULE ARGUMENTS OF FKRUN
+    local name row module fn sizes v found
+    for name in $general; do echo "memcheck $name $name --seed 3"; done
+    while read -r row; do
+        read -r module fn sizes <<< "$row"
+        # shellcheck disable=SC2086
+        found=$(variants "$module" "$fn" $sizes)
+        [ -n "$found" ] || found=auto
+        for v in $found; do
+            name="$fn:$v" force="--variant $v"
+            [ "$v" = auto ] && force=
+            echo "memcheck $name $module --fn $fn $sizes $force"
+            echo "synccheck $name $module --fn $fn $sizes $force"
+        done
+    done <<< "$fast"
+    read -r module fn sizes <<< "$fast"
+    for v in $raced; do echo "racecheck $fn:$v $module --fn $fn $sizes --variant $v"; done
+}
+
+# Prints what a report says beyond what is explained; its first lines.
+unexplained() { # FILE
+    sed -n 's/  *#.*//; s/^\([^#].*[^ ]\)   *[^ ].*/\1/p' "$races" > "$1.known"
+    grep -E '^=+ (Error|Warning|Invalid|Barrier|Race|Potential|Program)' "$1" | grep -vEf "$1.known" || true
+}
+
+one() { # A line of jobs_of: its verdict, one line, and in the log all that was printed
+    local words out rc
+    read -ra words <<< "$1"
+    [ "$(date +%s)" -lt "$end" ] || return 0
+    out=$(mktemp -p "$work" out.XXXX)
+    timeout -k 5 120 "$tool" --tool "${words[0]}" --error-exitcode 9 "$run" --check --check-seconds 2 \
+        "${words[@]:3}" "$mods/${words[2]}.fkm" > "$out" 2>&1
+    rc=$?
+    {
+        if grep -q '^PASS' "$out" && grep -Eq 'ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards' "$out" && [ $rc -eq 0 ]; then
+            echo "clean ${words[0]} ${words[1]}"
+        elif [ "${words[0]}" = racecheck ] && grep -q '^PASS' "$out" && grep -q 'RACECHECK SUMMARY' "$out" &&
+            [ -z "$(unexplained "$out")" ]; then
+            echo "clean ${words[0]} ${words[1]}, with reports that races.txt explains"
+        else
+            echo "FAIL ($rc) ${words[0]} ${words[1]}: $tool --tool ${words[0]} $run --check ${words[*]:3} $mods/${words[2]}.fkm"
+            unexplained "$out" | sort | uniq -c | sort -rn | head -n 6
+            grep -v '^=' "$out" | head -n 4
+        fi
+    } > "$out.verdict"
+}
+export -f one unexplained
+
+read -r module fn sizes <<< "$fast"
+# shellcheck disable=SC2086
+if ! "$tool" --tool memcheck "$run" --fn "$fn" $sizes "$mods/$module.fkm" > "$work/first" 2>&1; then
+    head -n 12 "$work/first"
+    grep -q 'Device not supported' "$work/first" && echo "compute-sanitizer does not work on this machine: nothing was run"
+fi
+jobs_of > "$work/jobs"
+grep -q 'Device not supported' "$work/first" || xargs -a "$work/jobs" -P "$jobs" -d '\n' -I{} bash -c 'one "$1"' one {}
+cat "$work"/out.*.verdict 2> /dev/null | sort | tee "$work/verdicts"
+{
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null
+    "$tool" --version 2> /dev/null
+    date -u +%F
+    cat "$work/verdicts"
+    for f in "$work"/out.*.verdict; do
+        grep -q '^clean [a-z]* [^,]*$' "$f" && continue
+        cat "$f" && head -n 200 "${f%.verdict}"
+    done
+} > "$log"
+clean=$(grep -c '^clean' "$work/verdicts") fail=$(grep -c '^FAIL' "$work/verdicts") all=$(wc -l < "$work/jobs")
+echo "$clean clean, $fail failed, $((all - clean - fail)) not run" | tee -a "$log"
+[ "$fail" -eq 0 ] && [ "$clean" -eq "$all" ]
