@@ -75,6 +75,7 @@ typedef struct Kernel {
     const Ix *tiles;    /* CTA tiles of work; the kernel strides over them */
     const Ix *grid;     /* CTAs in x (at most 2^31 - 1); y and z are 1 */
     int block;          /* threads */
+    int cluster;        /* CTAs in x that make a cluster; 0: there are none */
     const Ix *smem;     /* dynamic shared bytes; NULL: 0 */
     VEC(KGuard) guards; /* none: always */
     const Ix *cost;     /* predicted nanoseconds; NULL: after all that have one */

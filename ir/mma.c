@@ -318,6 +318,24 @@ static bool read_staged(const TProg *t, const Schedule *s, const Mma *m, MmaTile
 
 enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty */
 
+/* The factor that two CTAs share is cut into an even number of boxes. */
+static bool halve(MmaSmem *s, int rows, Str *why) {
+    if (s->boxes % 2 && s->box % 16)
+        return no(why, "a tile of %d does not cut into two boxes", rows);
+    if (s->boxes % 2 && s->mn) return no(why, "%d boxes are shared by two CTAs", s->boxes);
+    if (s->boxes % 2) s->boxes *= 2, s->box /= 2, s->box_bytes /= 2;
+    return true;
+}
+
+static bool read_cluster(const Schedule *s, MmaTiles *w, Str *why) {
+    w->pair_rows = s->cluster[0] > 1 ? s->cluster[0] : 1;
+    w->pair_cols = s->cluster[1] > 1 ? s->cluster[1] : 1;
+    if (s->cluster[2] > 1 || w->pair_rows * w->pair_cols > 2)
+        return no(why, "clusters have two CTAs, along rows or columns");
+    if (w->pair_rows == 2) return halve(&w->b, w->n, why);
+    return w->pair_cols == 1 || halve(&w->a, w->m, why);
+}
+
 static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     int shares = s->pingpong ? 1 : w->groups;
     w->thin = w->m < 64 && w->m % 8 == 0 && shares == 1;
@@ -330,7 +348,7 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     int acc = w->group_rows / 64 * w->n / 2;
     if (acc > w->mma_regs - 24) return no(why, "%d accumulators in %d registers", acc, w->mma_regs);
     if (!lay_factor(t, &m->a, w->m, w->k, &w->a, why) ||
-        !lay_factor(t, &m->b, w->n, w->k, &w->b, why))
+        !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, w, why))
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_staged(t, s, m, w, why)) return false;
@@ -340,8 +358,6 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", w->smem, s->target, target->smem);
-    for (int i = 0; i < 3; i++)
-        if (s->cluster[i] > 1) return no(why, "clusters are not built");
     if (s->split > 1) return no(why, "split is not built");
     return true;
 }

@@ -69,9 +69,10 @@ typedef struct MmaTiles {
     int groups;     /* warpgroups that multiply */
     int group_rows; /* rows of one's accumulator: of a thin tile, more than there are */
     bool thin;      /* m < 64: what wgmma reads as further rows is whatever lies behind them */
-    int load_regs, mma_regs; /* load_regs 0: all have enough, nothing is handed round */
-    MmaSmem a, b;            /* the factors in a stage, a before b */
-    int stage_bytes;         /* of both */
+    int load_regs, mma_regs;  /* load_regs 0: all have enough, nothing is handed round */
+    MmaSmem a, b;             /* the factors in a stage, a before b */
+    int stage_bytes;          /* of both */
+    int pair_rows, pair_cols; /* CTAs of a cluster along each: 1, or 2 in one of them */
     /* Staged stores: `chunk` columns of all are written together; a group has `ring` of them. */
     MmaStaged staged[MMA_STAGED];
     int nstaged, chunk, ring;

@@ -29,6 +29,10 @@
  * value of the stored value, place smem: staged through shared memory and TMA, `buffers` of
  * `slabs` boxes, each `swizzle` bytes wide; without an entry, stores go from registers.
  *
+ * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
+ * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the
+ * rows'.
+ *
  * Text form: schedule_print / schedule_parse; grammar at the head of ir/schedule_text.c.
  */
 #ifndef FK_IR_SCHEDULE_H

@@ -33,33 +33,44 @@ static const char *const kind_name[] = {"coop", "pingpong", "direct", "thin", "s
 typedef struct Tile {
     Kind kind;
     int bm, bn;
-    SEvict rows, cols; /* the cache and the factors of the program's rows and columns */
-    bool always;       /* also kept when sizes are known and others are cheaper: for layouts */
+    SEvict rows, cols;        /* the cache and the factors of the program's rows and columns */
+    int pair_rows, pair_cols; /* CTAs of a cluster, 2 in one of them; 0 reads as 1 */
+    bool always; /* also kept when sizes are known and others are cheaper: for layouts */
 } Tile;
 
 /* Without known sizes the first KEPT that fit are made: large, small and thin problems, any layout.
  * Where there are few tiles of rows, the columns' factor is read about once, and the rows' by all.
  */
 static const Tile tiles[] = {
-    {COOP, 128, 256, 0, 0, false},
-    {PINGPONG, 192, 128, 0, 0, false},
-    {PINGPONG, 128, 128, 0, 0, false},
-    {PINGPONG, 64, 128, EVICT_last, EVICT_first, false},
-    {THIN, 64, 32, EVICT_last, EVICT_first, false},
-    {SWAP, 64, 16, EVICT_last, EVICT_first, false},
-    {DIRECT, 128, 256, 0, 0, true},
-    {COOP, 256, 128, 0, 0, false},
-    {COOP, 128, 128, 0, 0, false},
-    {SWAP, 64, 64, EVICT_last, EVICT_first, false},
+    {.kind = COOP, .bm = 128, .bn = 256, .pair_rows = 2},
+    {.kind = PINGPONG, .bm = 192, .bn = 128, .pair_cols = 2},
+    {.kind = PINGPONG, .bm = 128, .bn = 128},
+    {.kind = PINGPONG, .bm = 64, .bn = 128, .rows = EVICT_last, .cols = EVICT_first},
+    {.kind = THIN, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
+    {.kind = SWAP, .bm = 64, .bn = 16, .rows = EVICT_last, .cols = EVICT_first},
+    {.kind = DIRECT, .bm = 128, .bn = 256, .always = true},
+    {.kind = COOP, .bm = 128, .bn = 128},
+    {.kind = PINGPONG, .bm = 128, .bn = 128, .pair_rows = 2},
+    {.kind = COOP, .bm = 256, .bn = 128},
+    {.kind = COOP, .bm = 256, .bn = 128, .pair_cols = 2},
+    {.kind = SWAP, .bm = 64, .bn = 64, .rows = EVICT_last, .cols = EVICT_first},
     /* for known sizes */
-    {SWAP, 64, 8, EVICT_last, EVICT_first, false},
-    {SWAP, 64, 32, EVICT_last, EVICT_first, false},
-    {THIN, 16, 32, EVICT_last, EVICT_first, false},
+    {.kind = SWAP, .bm = 64, .bn = 8, .rows = EVICT_last, .cols = EVICT_first},
+    {.kind = SWAP, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
+    {.kind = THIN, .bm = 16, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
 };
-enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 9, BEST = 2, STAGE_K = 64, SMS = 132 };
+enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 11, BEST = 2, STAGE_K = 64, SMS = 132 };
 
 static int groups(const Tile *c) {
     return c->kind == THIN || c->kind == SWAP ? 1 : 2;
+}
+
+static int pair_rows(const Tile *c) {
+    return c->pair_rows > 1 ? c->pair_rows : 1;
+}
+
+static int pair_cols(const Tile *c) {
+    return c->pair_cols > 1 ? c->pair_cols : 1;
 }
 
 /* The axes of the accumulator. */
@@ -99,11 +110,13 @@ static const Ix *extent(const Gemm *g, int axis) {
     return g->t->axes.v[axis].extent;
 }
 
-static const Ix *count_tiles(const Gemm *g, const Tile *c) {
+static const Ix *count_clusters(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     const Ix *count = ix_const(p, 1);
     for (int x = 0; x < g->t->ngrid; x++) {
-        int64_t tile = x == rows_of(g, c) ? c->bm : x == cols_of(g, c) ? c->bn : 1;
+        int64_t tile = x == rows_of(g, c)   ? c->bm * pair_rows(c)
+                       : x == cols_of(g, c) ? c->bn * pair_cols(c)
+                                            : 1;
         count = ix_mul(p, count, ceil_div(p, extent(g, x), tile));
     }
     return count;
@@ -122,18 +135,35 @@ static const Ix *count_bytes(const Gemm *g) {
     return ix_div(p, sum, ix_const(p, 8));
 }
 
-/* Cycles that 64 elements of k take: a multiprocessor issues 4096 bf16 multiply-adds and takes in
- * 72 bytes a cycle; a lone group cannot hide all of its turns around the ring. */
+/* Hundredths of a cycle in which a multiprocessor takes in 128 bytes of a row: at 72 bytes a cycle,
+ * 45 where rows do not begin at cache lines, 38 where not even at sectors. */
+static const Ix *row_time(const Gemm *g, const MmaFactor *f) {
+    IxPool *p = g->t->ix;
+    const TTensor *x = &g->t->tensors.v[f->load->tensor];
+    const Ix *pitch = times(p, x->dims[x->rank - 1], dtype_bits(x->type) / 8);
+    const Ix *lines = least(p, ix_mod(p, pitch, ix_const(p, 128)), 1);
+    const Ix *sectors = least(p, ix_mod(p, pitch, ix_const(p, 32)), 1);
+    return plus(p, ix_add(p, times(p, lines, 284 - 178), times(p, sectors, 337 - 284)), 178);
+}
+
+/* Of a factor's part of a stage; a box of rows that are not there takes no time. */
+static const Ix *load_time(const Gemm *g, const Tile *c, const MmaFactor *f, int axis, int rows) {
+    IxPool *p = g->t->ix;
+    const Ix *there = ix_const(p, rows);
+    if (groups(c) == 1) there = least(p, extent(g, axis), rows);
+    return ix_mul(p, there, row_time(g, f));
+}
+
+/* Cycles that 64 elements of k take: a multiprocessor issues 4096 bf16 multiply-adds a cycle; of a
+ * pair's common factor it loads half; a lone group cannot hide all of its turns around the ring. */
 static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
-    int64_t area = (int64_t)(c->bm < 64 ? 64 : c->bm) * c->bn;
-    if (groups(c) > 1) {
-        int64_t in = (int64_t)(c->bm + c->bn) * 128 / 72;
-        return ix_const(p, area / 32 > in ? area / 32 : in);
-    }
-    const Ix *there = ix_add(p, least(p, extent(g, rows_of(g, c)), c->bm),
-                             least(p, extent(g, cols_of(g, c)), c->bn));
-    return most(p, scaled(p, there, 128, 72), area / 32 > 110 ? area / 32 : 110);
+    bool swap = c->kind == SWAP;
+    const Ix *a = load_time(g, c, swap ? &g->m.b : &g->m.a, rows_of(g, c), c->bm / pair_cols(c));
+    const Ix *b = load_time(g, c, swap ? &g->m.a : &g->m.b, cols_of(g, c), c->bn / pair_rows(c));
+    int64_t area = (int64_t)(c->bm < 64 ? 64 : c->bm) * c->bn, least_time = area / 32;
+    if (groups(c) == 1 && least_time < 110) least_time = 110;
+    return most(p, ix_div(p, ix_add(p, a, b), ix_const(p, 100)), least_time);
 }
 
 /* Small tiles move more bytes for a product, which costs clock where the chip is at the limit of
@@ -149,11 +179,11 @@ static const Ix *power(IxPool *p, const Tile *c, const Ix *k, const Ix *cycles) 
 /* Nanoseconds at 1.7 GHz, 132 multiprocessors. 5000 cycles go into start and exit. With ping-pong
  * one group's epilogue hides behind the other's main loop. Memory gives 2529 bytes a cycle (4.3
  * TB/s); of the two bounds the lower counts a little too, since neither hides the other wholly.
- * Constants fitted on nine shapes, H200, 2026-11. */
+ * Constants fitted on nine shapes, and on some of misaligned rows, H200, 2026-11. */
 static const Ix *price(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     int64_t area = (int64_t)c->bm * c->bn;
-    const Ix *rounds = ceil_div(p, count_tiles(g, c), SMS);
+    const Ix *rounds = ceil_div(p, count_clusters(g, c), SMS / (pair_rows(c) * pair_cols(c)));
     const Ix *main = ix_mul(p, ceil_div(p, extent(g, g->m.k), STAGE_K), stage_cycles(g, c));
     const Ix *cycles;
     if (c->kind == PINGPONG) {
@@ -233,7 +263,11 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     s->threads = 128 * (1 + groups(c));
     s->pingpong = c->kind == PINGPONG;
     s->persistent = true;
-    s->raster = small ? 1 : 16;
+    s->raster = small ? 1 : 16 / pair_rows(c);
+    if (pair_rows(c) * pair_cols(c) > 1) {
+        s->cluster[0] = pair_rows(c), s->cluster[1] = pair_cols(c), s->cluster[2] = 1;
+        s->name = arena_printf(a, "%s_%dx%d", s->name, s->cluster[0], s->cluster[1]);
+    }
     lay(a, s, rows_of(g, c), c->bm);
     lay(a, s, cols_of(g, c), c->bn);
     lay(a, s, g->m.k, STAGE_K);

@@ -63,6 +63,18 @@ static const char *skip_banner(const char *body) {
     return v ? v : body;
 }
 
+/* LLVM 19 has no metadata for the size of a cluster: it goes before the other directives. */
+static void put_body(Str *out, const Kernel *k, const char *body) {
+    const char *at = strstr(body, ".reqntid");
+    if (!k->cluster) {
+        str_add(out, body);
+        return;
+    }
+    if (!at) FK_BUG("kernel %s has no .reqntid", k->name);
+    str_addn(out, body, (size_t)(at - body));
+    str_printf(out, ".reqnctapercluster %d, 1, 1\n%s", k->cluster, at);
+}
+
 const char *kernel_head(Arena *a, const Step *s, const Kernel *k, const BackendOptions *o,
                         int shared_bytes, const char *body) {
     IxNames names = {.size = s->tile->sizes};
@@ -71,6 +83,7 @@ const char *kernel_head(Arena *a, const Step *s, const Kernel *k, const BackendO
     if (o->source) str_printf(&out, " of %s", o->source);
     str_add(&out, "\n// grid    ");
     ix_print(&out, k->grid, &names);
+    if (k->cluster) str_printf(&out, "\n// cluster %d", k->cluster);
     str_printf(&out, "\n// block   %d\n// shared  %d bytes static, ", k->block, shared_bytes);
     if (k->smem)
         ix_print(&out, k->smem, &names);
@@ -83,7 +96,7 @@ const char *kernel_head(Arena *a, const Step *s, const Kernel *k, const BackendO
         at += p->kind == KP_SCALAR ? 2 : 1;
     }
     str_add(&out, "\n");
-    str_add(&out, skip_banner(body));
+    put_body(&out, k, skip_banner(body));
     const char *text = arena_strdup(a, str_get(&out));
     str_free(&out);
     return text;

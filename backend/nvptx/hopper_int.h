@@ -24,8 +24,18 @@ void ptx_mbar_expect(Lower *l, Val bar, int bytes); /* and arrives */
 void ptx_mbar_arrive(Lower *l, Val bar, Val pred);
 void ptx_mbar_wait(Lower *l, Val bar, Val parity);
 
+/* Clusters of CTAs. In a cluster an address of shared memory also is one of shared::cluster, of the
+ * CTA's own. map: that of the same place in CTA `rank`. arrive_at: on a barrier at such an address.
+ */
+Val ptx_cluster_rank(Lower *l); /* i32, of this CTA */
+Val ptx_cluster_map(Lower *l, Val a, Val rank);
+void ptx_mbar_arrive_at(Lower *l, Val bar, Val pred);
+void ptx_cluster_barrier(Lower *l); /* all threads of all CTAs; what they wrote is seen after it */
+
 /* One box at coord[0..rank), innermost first, to shared memory, counted on `bar`. */
-void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val bar, SEvict evict);
+/* mask: CTAs of the cluster that get it, at the same places of `to` and `bar`; 0: this one. */
+void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val bar, SEvict evict,
+                  unsigned mask);
 
 /* One box from shared memory to global, where pred holds: boxes of a thread between two commits are
  * a group; wait_read until at most n of its groups are still being read from shared memory. */

@@ -75,6 +75,30 @@ void ptx_mbar_wait(Lower *l, Val b, Val parity) {
     ptx_asm(l, text, "r,r,~{memory}", ASM_TOGETHER, none(l), arg, 2);
 }
 
+/* ---- clusters ------------------------------------------------------------------------------- */
+
+Val ptx_cluster_rank(Lower *l) {
+    return ptx_asm(l, "mov.u32 $0, %cluster_ctarank;", "=r", ASM_PURE, l->i32, NULL, 0);
+}
+
+Val ptx_cluster_map(Lower *l, Val a, Val rank) {
+    Val arg[2] = {a, rank};
+    return ptx_asm(l, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", ASM_PURE, l->i32, arg, 2);
+}
+
+/* With .release.cluster it would be a fence of all memory and take hundreds of cycles; what is told
+ * here is only that wgmma has read a stage. */
+void ptx_mbar_arrive_at(Lower *l, Val b, Val pred) {
+    Val arg[2] = {b, pred};
+    ptx_asm(l, "@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,b,~{memory}", ASM_EFFECT,
+            none(l), arg, 2);
+}
+
+void ptx_cluster_barrier(Lower *l) {
+    ptx_asm(l, "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;",
+            "~{memory}", ASM_TOGETHER, none(l), NULL, 0);
+}
+
 /* ---- TMA ------------------------------------------------------------------------------------ */
 
 static const char *const coords[] = {"$3", "$3, $4", "$3, $4, $5", "$3, $4, $5, $6",
@@ -83,19 +107,25 @@ static const char *const coord_regs[] = {"r", "r,r", "r,r,r", "r,r,r,r", "r,r,r,
 /* What createpolicy makes for all of the bytes; a constant saves the instruction. */
 static const uint64_t evict_policy[] = {0, 0x12F0000000000000, 0x14F0000000000000};
 
-void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b, SEvict evict) {
+void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b, SEvict evict,
+                  unsigned mask) {
     FK_ASSERT(rank >= 1 && rank <= 5);
     unsigned n = 3 + (unsigned)rank;
-    const char *policy = evict ? arena_printf(l->arena, ", $%u", n) : "";
+    const char *to_all = mask ? arena_printf(l->arena, ", $%u", n) : "";
+    const char *policy = evict ? arena_printf(l->arena, ", $%u", mask ? n + 1 : n) : "";
     const char *text = arena_printf(
         l->arena,
         "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s "
         "[$0], [$1, {%s}], [$2]%s;",
-        rank, evict ? ".L2::cache_hint" : "", coords[rank - 1], policy);
-    const char *in =
-        arena_printf(l->arena, "r,l,r,%s%s,~{memory}", coord_regs[rank - 1], evict ? ",l" : "");
-    Val arg[9] = {to, map, b};
+        rank,
+        arena_printf(l->arena, "%s%s", mask ? ".multicast::cluster" : "",
+                     evict ? ".L2::cache_hint" : ""),
+        coords[rank - 1], arena_printf(l->arena, "%s%s", to_all, policy));
+    const char *in = arena_printf(l->arena, "r,l,r,%s%s%s,~{memory}", coord_regs[rank - 1],
+                                  mask ? ",h" : "", evict ? ",l" : "");
+    Val arg[10] = {to, map, b};
     for (int i = 0; i < rank; i++) arg[3 + i] = coord[i];
+    if (mask) arg[n++] = LLVMConstInt(l->i16, mask, 0);
     if (evict) arg[n++] = LLVMConstInt(l->i64, evict_policy[evict], 0);
     ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, n);
 }

@@ -26,6 +26,11 @@
  * arrives on the other's after its last issue; group 1 arrives once at the start, so group 0 is
  * first. An arrival comes only after the sync that the one before it let pass: none is early.
  *
+ * Clusters. Two CTAs whose tiles are neighbours read the same columns (or rows): each loads one
+ * half of that factor into the shared memory of both, at the same place, and counts on the same
+ * barrier of both. So a stage can be written when the groups of both CTAs have released it, and
+ * `empty` has an arrival of each; a CTA's loader stays until the last of them.
+ *
  * A tile that hangs over an edge is loaded whole: outside a tensor TMA writes 0 and counts the
  * bytes all the same. K >= 1 is guarded, so every tile has a first k tile, whose first step
  * overwrites the accumulator instead of adding to it.
@@ -66,7 +71,7 @@ static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
     Val prev = LLVMBuildSub(l->b, at.stage, i32c(l, 1), "");
     prev = LLVMBuildSelect(l->b, wrapped, i32c(l, w->t.stages - 1), prev, "");
     Val had = LLVMBuildICmp(l->b, LLVMIntNE, kt, i32c(l, 0), "");
-    ptx_mbar_arrive(l, wg_empty_bar(w, prev), LLVMBuildAnd(l->b, had, w->leader, ""));
+    wg_release(w, prev, had);
     Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
     Ring end = ring_next(w, at);
     wg_phi_next(l, kt, next);
@@ -102,7 +107,7 @@ static Ring mma_tile(Wg *w, Val tile, Ring r) {
     wg_open_rows(w, row0);
     wg_emit_rows(w);
     ptx_wgmma_wait(l, acc.n, acc.v);
-    ptx_mbar_arrive(l, wg_empty_bar(w, last), w->leader);
+    wg_release(w, last, NULL);
     Val row = row0;
     if (!l->s->pingpong) {
         Val of_group = LLVMBuildMul(l->b, w->group, i32c(l, w->t.group_rows), "");
@@ -150,6 +155,10 @@ static void emit_consumer(Wg *w) {
     Val t = LLVMBuildAnd(b, w->tid, i32c(l, 127), "");
     w->leader = LLVMBuildICmp(b, LLVMIntEQ, t, i32c(l, 0), "");
     wg_descriptors(w);
+    w->releases = LLVMBuildICmp(b, LLVMIntULT, t, i32c(l, wg_pair(w)), "");
+    w->empties = wg_empty_bar(w, i32c(l, 0));
+    if (wg_pair(w) > 1)
+        w->empties = ptx_cluster_map(l, w->empties, LLVMBuildAnd(b, t, i32c(l, 1), ""));
     Val warp = LLVMBuildLShr(b, t, i32c(l, 5), "");
     Val g = LLVMBuildAnd(b, LLVMBuildLShr(b, t, i32c(l, 2), ""), i32c(l, 7), "");
     Val row = LLVMBuildAdd(b, LLVMBuildShl(b, warp, i32c(l, 4), ""), g, "");
@@ -178,12 +187,16 @@ static void barriers_init(Wg *w) {
     block_enter(l, init);
     for (int s = 0; s < w->t.stages; s++) {
         ptx_mbar_init(l, wg_full_bar(w, i32c(l, s)), 1);
-        ptx_mbar_init(l, wg_empty_bar(w, i32c(l, s)), l->s->pingpong ? 1 : w->t.groups);
+        int groups = l->s->pingpong ? 1 : w->t.groups;
+        ptx_mbar_init(l, wg_empty_bar(w, i32c(l, s)), groups * wg_pair(w));
     }
     ptx_mbar_init_done(l);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
-    ptx_barrier(l);
+    if (wg_pair(w) > 1)
+        ptx_cluster_barrier(l);
+    else
+        ptx_barrier(l);
 }
 
 static void emit_body(Wg *w) {
@@ -191,6 +204,11 @@ static void emit_body(Wg *w) {
     w->tid = ptx_tid(l);
     w->first = ptx_ctaid(l);
     w->stride = ptx_nctaid(l);
+    if (wg_pair(w) > 1) {
+        w->rank = ptx_cluster_rank(l);
+        w->first = LLVMBuildLShr(l->b, w->first, i32c(l, 1), "");
+        w->stride = LLVMBuildLShr(l->b, w->stride, i32c(l, 1), "");
+    }
     w->role = ptx_shfl_first(l, LLVMBuildLShr(l->b, w->tid, i32c(l, 7), ""));
     w->smem = shared_base(w);
     w->slabs = LLVMBuildAdd(l->b, w->smem, i32c(l, w->t.stages * w->t.stage_bytes), "");

@@ -82,8 +82,9 @@ void wg_guards(Wg *w, Kernel *k) {
     const TProg *t = w->l->t;
     IxPool *p = t->ix;
     k->tiles = wg_tile_total(w);
-    k->grid = k->tiles;
+    k->grid = ix_mul(p, k->tiles, ix_const(p, wg_pair(w)));
     k->block = w->l->s->threads;
+    k->cluster = wg_pair(w) > 1 ? wg_pair(w) : 0;
     k->smem = ix_const(p, w->t.smem);
     k->persistent = w->l->s->persistent;
     k->cost = w->l->s->cost;

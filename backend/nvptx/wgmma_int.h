@@ -22,9 +22,12 @@ typedef struct Wg {
     Val slabs;              /* i32: chunks of staged stores, by group and place in the ring */
     Val bars;               /* i32: full[stages], empty[stages] */
     Val first, stride;      /* i32: the CTA's first tile, and from one to its next */
+    Val rank;               /* uniform: of the CTA in its cluster; NULL without one */
     /* of a consumer group */
     Val group;          /* uniform, from 0 */
     Val leader;         /* i1: its first thread */
+    Val releases;       /* i1: its threads that say so when a stage is read, one for each CTA.. */
+    Val empties;        /* i32: ..where: the first of the barriers `empty` */
     Val desc_a, desc_b; /* of stage 0: low words */
     Val row, col;       /* i32: of the thread's first element in the tile */
 } Wg;
@@ -43,11 +46,13 @@ const Ix *wg_k_tiles(const Wg *w);                     /* stages that a tile tak
 Val wg_at_stage(Wg *w, Val base, Val stage, int size); /* base + stage * size */
 Val wg_full_bar(Wg *w, Val stage);
 Val wg_empty_bar(Wg *w, Val stage);
+int wg_pair(const Wg *w);                    /* CTAs of a cluster */
+void wg_release(Wg *w, Val stage, Val pred); /* by a group: it has read the stage; NULL: always */
 
 Val wg_phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before);
 void wg_phi_next(Lower *l, Val p, Val v); /* from where code goes now */
 /* for (tile = first; tile < tiles; tile += stride) do_tile */
-void wg_tile_loop(Wg *w, Ring start, TileFn *do_tile);
+Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile);
 /* From begin to end, uniform arithmetic goes to a block of its own, before what follows. */
 LLVMBasicBlockRef wg_uniform_begin(Wg *w);
 void wg_uniform_end(Wg *w, LLVMBasicBlockRef after);

@@ -3,8 +3,10 @@
 #include "backend/nvptx/wgmma_int.h"
 
 /* The boxes of a factor from the open axes on, which hold one element each. Boxes that lie wholly
- * beyond the end are loaded too: as zeros. */
-static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, Val to, Val bar) {
+ * beyond the end are loaded too: as zeros. Of a shared factor each CTA of a pair loads half of the
+ * boxes, for both. */
+static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bool shared, Val to,
+                        Val bar) {
     Lower *l = w->l;
     const TInst *i = f->load;
     Val coord[5], *row = &coord[i->nix - 1 - f->row], first;
@@ -13,10 +15,16 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, Va
         coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
     }
     first = *row;
-    for (int n = 0; n < s->boxes; n++) {
+    int boxes = shared ? s->boxes / 2 : s->boxes;
+    if (shared) {
+        first = wg_at_stage(w, first, w->rank, boxes * s->box);
+        to = wg_at_stage(w, to, w->rank, boxes * s->box_bytes);
+    }
+    for (int n = 0; n < boxes; n++) {
         *row = LLVMBuildAdd(l->b, first, i32c(l, n * s->box), "");
         Val box = LLVMBuildAdd(l->b, to, i32c(l, n * s->box_bytes), "");
-        ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, box, bar, s->evict);
+        ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, box, bar, s->evict,
+                     shared ? 3 : 0);
     }
 }
 
@@ -38,9 +46,9 @@ static Ring load_tile(Wg *w, Val tile, Ring r) {
     Val full = wg_full_bar(w, at.stage);
     ptx_mbar_expect(l, full, w->t.stage_bytes);
     Val to = wg_at_stage(w, w->smem, at.stage, w->t.stage_bytes);
-    load_factor(w, &w->m.a, &w->t.a, w->map_a, to, full);
+    load_factor(w, &w->m.a, &w->t.a, w->map_a, w->t.pair_cols > 1, to, full);
     to = LLVMBuildAdd(l->b, to, i32c(l, w->t.a.bytes), "");
-    load_factor(w, &w->m.b, &w->t.b, w->map_b, to, full);
+    load_factor(w, &w->m.b, &w->t.b, w->map_b, w->t.pair_rows > 1, to, full);
     Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
     Ring end = ring_next(w, at);
     wg_phi_next(l, kt, next);
@@ -50,6 +58,15 @@ static Ring load_tile(Wg *w, Val tile, Ring r) {
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, exit);
     return end;
+}
+
+/* Nobody arrives at a barrier of a CTA that is gone: it stays until all its stages are released. */
+static void see_out(Wg *w, Ring at) {
+    Lower *l = w->l;
+    for (int i = 0; i < w->t.stages; i++) {
+        ptx_mbar_wait(l, wg_empty_bar(w, at.stage), LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
+        at = ring_next(w, at);
+    }
 }
 
 void wg_loader(Wg *w) {
@@ -62,8 +79,9 @@ void wg_loader(Wg *w) {
     ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_a));
     ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_b));
     LLVMBasicBlockRef after = wg_uniform_begin(w);
-    wg_tile_loop(w, ring_start(w), load_tile);
+    Ring end = wg_tile_loop(w, ring_start(w), load_tile);
     wg_uniform_end(w, after);
+    if (wg_pair(w) > 1) see_out(w, end);
     LLVMBuildBr(l->b, rest);
     block_enter(l, rest);
     LLVMBuildRetVoid(l->b);

@@ -48,6 +48,20 @@ Val wg_empty_bar(Wg *w, Val stage) {
     return wg_at_stage(w, first, stage, 8);
 }
 
+int wg_pair(const Wg *w) {
+    return w->t.pair_rows * w->t.pair_cols;
+}
+
+void wg_release(Wg *w, Val stage, Val pred) {
+    Lower *l = w->l;
+    Val who = pred ? LLVMBuildAnd(l->b, pred, w->releases, "") : w->releases;
+    Val bar = wg_at_stage(w, w->empties, stage, 8);
+    if (wg_pair(w) > 1)
+        ptx_mbar_arrive_at(l, bar, who);
+    else
+        ptx_mbar_arrive(l, bar, who);
+}
+
 /* ---- loops ---------------------------------------------------------------------------------- */
 
 Val wg_phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before) {
@@ -62,7 +76,7 @@ void wg_phi_next(Lower *l, Val p, Val v) {
 }
 
 /* for (tile = first; tile < tiles; tile += stride) do_tile */
-void wg_tile_loop(Wg *w, Ring start, TileFn *do_tile) {
+Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile) {
     Lower *l = w->l;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef head = block_new(l, "tile"), body = block_new(l, "work");
@@ -80,6 +94,7 @@ void wg_tile_loop(Wg *w, Ring start, TileFn *do_tile) {
     wg_phi_next(l, r.phase, end.phase);
     LLVMBuildBr(l->b, head);
     block_enter(l, exit);
+    return r;
 }
 
 /* From here uniform arithmetic goes to a block of its own, before what follows. */

@@ -25,9 +25,19 @@ static bool is_batch(const Wg *w, int axis) {
     return axis < w->l->t->ngrid && axis != w->m.rows && axis != w->m.cols;
 }
 
+/* Rows and columns of all CTAs of a cluster. */
+static int rows_together(const Wg *w) {
+    return w->t.m * w->t.pair_rows;
+}
+
+static int cols_together(const Wg *w) {
+    return w->t.n * w->t.pair_cols;
+}
+
 const Ix *wg_tile_total(const Wg *w) {
     const TProg *t = w->l->t;
-    const Ix *n = ix_mul(t->ix, tiles_of(w, w->m.rows, w->t.m), tiles_of(w, w->m.cols, w->t.n));
+    const Ix *n = ix_mul(t->ix, tiles_of(w, w->m.rows, rows_together(w)),
+                         tiles_of(w, w->m.cols, cols_together(w)));
     for (int a = 0; a < t->ngrid; a++)
         if (is_batch(w, a)) n = ix_mul(t->ix, n, t->axes.v[a].extent);
     return n;
@@ -84,7 +94,8 @@ static void decode_batch(Wg *w, Val batch) {
 void wg_decode(Wg *w, Val tile, Val *row0, Val *col0) {
     Lower *l = w->l;
     IxPool *p = l->t->ix;
-    const Ix *mt = tiles_of(w, w->m.rows, w->t.m), *nt = tiles_of(w, w->m.cols, w->t.n);
+    const Ix *mt = tiles_of(w, w->m.rows, rows_together(w));
+    const Ix *nt = tiles_of(w, w->m.cols, cols_together(w));
     Val at = tile, m, n;
     if (l->t->ngrid > 2) decode_batch(w, cut(w, &at, uniform32(w, ix_mul(p, mt, nt))));
     int raster = l->s->raster > 1 ? l->s->raster : 1;
@@ -100,8 +111,10 @@ void wg_decode(Wg *w, Val tile, Val *row0, Val *col0) {
         n = cut(w, &at, rows);
         m = LLVMBuildAdd(l->b, first, at, "");
     }
-    m = LLVMBuildMul(l->b, m, i32c(l, w->t.m), "");
-    n = LLVMBuildMul(l->b, n, i32c(l, w->t.n), "");
+    m = LLVMBuildMul(l->b, m, i32c(l, rows_together(w)), "");
+    n = LLVMBuildMul(l->b, n, i32c(l, cols_together(w)), "");
+    if (w->t.pair_rows > 1) m = wg_at_stage(w, m, w->rank, w->t.m);
+    if (w->t.pair_cols > 1) n = wg_at_stage(w, n, w->rank, w->t.n);
     *row0 = LLVMBuildZExt(l->b, m, l->i64, "");
     *col0 = LLVMBuildZExt(l->b, n, l->i64, "");
 }

@@ -146,23 +146,23 @@ has "$out" "variant=general predicted=? sm_80: not assembled"
 hasnt "$out" "not for these sizes"
 run 0 "of a pitch that no tensor map has" "$fkrun" --list -s M=512 -s N=256 -s K=63 mm.fkm
 has "$out" "not for these sizes and layouts"
-run 0 "one variant alone" "$fkrun" --list --variant=coop_128x256 --write=one.fkm mm.fkm
+run 0 "one variant alone" "$fkrun" --list --variant=coop_128x256_2x1 --write=one.fkm mm.fkm
 run 0 "is all there is" "$fkrun" --list -s M=5 -s N=6 -s K=8 one.fkm
-holds "one" test "$(variant "$out")" = variant=coop_128x256
-run 0 "untuned" fake coop_128x256 -s M=512 -s N=256 -s K=64 mm.fkm
+holds "one" test "$(variant "$out")" = variant=coop_128x256_2x1
+run 0 "untuned" fake coop_128x256_2x1 -s M=512 -s N=256 -s K=64 mm.fkm
 before=$(variant "$out")
-holds "another is predicted" test "$before" != variant=coop_128x256
-run 0 "tune" fake coop_128x256 --tune --write=tuned.fkm -s M=512 -s N=256 -s K=64 mm.fkm
+holds "another is predicted" test "$before" != variant=coop_128x256_2x1
+run 0 "tune" fake coop_128x256_2x1 --tune --write=tuned.fkm -s M=512 -s N=256 -s K=64 mm.fkm
 has "$out" "TUNE mm M=512 K=64 N=256 step=0 mm.0"
-holds "the best" grep -q 'variant=coop_128x256 predicted=.* measured=500.00us best$' "$out"
+holds "the best" grep -q 'variant=coop_128x256_2x1 predicted=.* measured=500.00us best$' "$out"
 holds "the chosen" grep -q "$before .* measured=1500.00us +200.0% chosen\$" "$out"
 run 0 "tuned" fake none -s M=512 -s N=256 -s K=64 tuned.fkm
-holds "what was fastest" test "$(variant "$out")" = variant=coop_128x256
+holds "what was fastest" test "$(variant "$out")" = variant=coop_128x256_2x1
 run 0 "other sizes" fake none -s M=512 -s N=256 -s K=72 tuned.fkm
 holds "as before" test "$(variant "$out")" = "$before"
-run 0 "once more, another is fastest" fake pingpong_192x128 --tune --write=tuned.fkm -s M=512 -s N=256 -s K=64 tuned.fkm
+run 0 "once more, another is fastest" fake pingpong_192x128_1x2 --tune --write=tuned.fkm -s M=512 -s N=256 -s K=64 tuned.fkm
 run 0 "tuned" fake none -s M=512 -s N=256 -s K=64 tuned.fkm
-holds "the last word" test "$(variant "$out")" = variant=pingpong_192x128
+holds "the last word" test "$(variant "$out")" = variant=pingpong_192x128_1x2
 run 0 "sizes that one variant takes" fake none --tune --fn=add -s M=2 -s N=3 add.fkm
 has "$out" "variant=general predicted=0.00us measured=1500.00us best chosen"
 run 2 "nothing was chosen" "$fkrun" --write=x.fkm mm.fkm

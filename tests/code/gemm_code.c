@@ -197,7 +197,7 @@ static void spoilt_code(void **state) {
     (void)state;
     const FkmModule *m = modules[0];
     const FkmFn *f = &m->fns[0];
-    const FkmVariant *v = variant_named(f, "coop_128x256");
+    const FkmVariant *v = variant_named(f, "coop_256x128");
     const FkmKernel *k = &m->kernels[v->launches[0].kernel];
     for (const Rule *r = gemm_rules; r->name; r++) {
         int n = 0;

@@ -11,6 +11,7 @@ enum Opcode {
     SETMAXREG = 0x9c8,
     R2UR = 0x2ca, /* a register to a uniform one: slow, and a sign that something lost uniformity */
     UTMALDG = 0x5b4,
+    UTMALDG_MULTICAST = 0x3b4,
     UTMASTG = 0x3b5,
     STSM = 0x844,
     STG = 0x986,
@@ -191,8 +192,8 @@ static bool uniform_registers(const Subject *s, Str *why) {
 
 /* Boxes by TMA, whole matrices by stmatrix x4: 16 bytes or more at a time. */
 static bool wide_accesses(const Subject *s, Str *why) {
-    if (all(s, UTMALDG) < s->maps_in)
-        str_printf(why, "%d loads by TMA for %d maps; ", all(s, UTMALDG), s->maps_in);
+    int loads = all(s, UTMALDG) + all(s, UTMALDG_MULTICAST);
+    if (loads < s->maps_in) str_printf(why, "%d loads by TMA for %d maps; ", loads, s->maps_in);
     if (all(s, UTMASTG) < s->maps_out)
         str_printf(why, "%d stores by TMA for %d maps; ", all(s, UTMASTG), s->maps_out);
     if (s->maps_out && all(s, STG)) str_printf(why, "%d stores past TMA; ", all(s, STG));

@@ -8,7 +8,7 @@
 
 /* A kernel, and what its schedule promises. */
 typedef struct Subject {
-    const char *name; /* of the variant: "coop_128x256" */
+    const char *name; /* of the variant: "coop_256x128" */
     const char *ptx;
     SassCode code;
     int threads;

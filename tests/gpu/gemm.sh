@@ -8,7 +8,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 run=build-gpu/fkrun mod=build-gpu/modules/gemm_cases.fkm pass=0 fail=0 skip=0
 for fn in bias_gelu rowcol two gated; do
-    for variant in coop_128x256 pingpong_192x128 pingpong_128x128 pingpong_64x128 thin_64x32 swap_64x16 direct_128x256 coop_128x128 auto; do
+    for variant in coop_128x256_2x1 pingpong_192x128_1x2 pingpong_128x128 pingpong_128x128_2x1 pingpong_64x128 thin_64x32 swap_64x16 direct_128x256 coop_128x128 auto; do
         force=(--variant $variant)
         [ $variant = auto ] && force=()
         for mnk in "1 8 64" "64 64 64" "128 256 128" "127 129 72" "129 257 520" "255 1000 584" "1000 136 1024" "300 520 8" "2000 1032 256"; do

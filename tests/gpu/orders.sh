@@ -11,7 +11,7 @@ for fn in nt nn tt tn out heads inner lone; do
     fast=0 batch=()
     [[ $fn =~ heads|inner|lone ]] && batch=(-s B=3)
     [ $fn = heads ] && batch+=(-s H=8)
-    for variant in coop_128x256 coop_256x128 coop_128x128 pingpong_192x128 pingpong_128x128 pingpong_64x128 thin_64x32 swap_64x16 direct_128x256 auto; do
+    for variant in coop_128x256_2x1 coop_256x128 coop_256x128_1x2 coop_128x128 pingpong_192x128_1x2 pingpong_128x128 pingpong_128x128_2x1 pingpong_64x128 thin_64x32 swap_64x16 direct_128x256 auto; do
         force=(--variant $variant)
         [ $variant = auto ] && force=()
         for mnk in "8 8 8" "64 64 64" "128 256 128" "136 264 72" "1000 136 1000" "72 1032 584" "264 520 4096"; do

@@ -287,6 +287,29 @@ static void thin(void **state) {
     check(&(Case){batched, 16, 64, 8, 2, "  pingpong\n", 0});
 }
 
+/* Pairs of CTAs: each loads its half of what they share for both, and releases stages in both. */
+static void clusters(void **state) {
+    (void)state;
+    check(&(Case){gelu, 128, 256, 4, 2, "  raster 8\n  cluster 2 1 1\n", 0});
+    check(&(Case){gelu, 256, 128, 4, 2, "  raster 16\n  cluster 1 2 1\n", 0});
+    check(&(Case){gelu, 192, 128, 5, 2, "  pingpong\n  cluster 1 2 1\n", 0});
+    Run r;
+    Case c = {gelu, 128, 256, 4, 2, "  cluster 2 1 1\n", 0};
+    lower(&r, &c);
+    assert_non_null(strstr(r.k.ptx, ".reqnctapercluster 2, 1, 1"));
+    assert_non_null(strstr(r.k.ptx, ".multicast::cluster"));
+    assert_non_null(strstr(r.k.ptx, "mbarrier.arrive.shared::cluster.b64"));
+    assert_null(strstr(r.k.ptx, "arrive.release.cluster.shared"));
+    assert_int_equal(r.k.cluster, 2);
+    for (int i = 0, seen = 0; i < r.k.params.n && seen < 2; i++) {
+        const KParam *p = &r.k.params.v[i];
+        if (p->kind != KP_TMAP) continue;
+        assert_int_equal(p->map.box[1], 128); /* all rows; half of the 256 columns */
+        seen++;
+    }
+    arena_free(&r.a);
+}
+
 static void pingpong(void **state) {
     (void)state;
     check(&(Case){gelu, 128, 128, 6, 2, "  raster 16\n  pingpong\n", 0});
@@ -511,7 +534,9 @@ static void refused(void **state) {
     refuses(&(Case){gelu, 128, 100, 4, 2, "", 0}, "a tile of 100 columns");
     refuses(&(Case){gelu, 256, 256, 3, 2, "", 0}, "256 accumulators in 240 registers");
     refuses(&(Case){gelu, 128, 128, 4, 2, "  split 2\n", 0}, "split is not built");
-    refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 2 1 1\n", 0}, "clusters are not built");
+    refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 2 2 1\n", 0}, "clusters have two CTAs");
+    refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 4 1 1\n", 0}, "clusters have two CTAs");
+    refuses(&(Case){gelu, 128, 24, 4, 2, "  cluster 2 1 1\n", 0}, "does not cut into two boxes");
     Case c = {gelu, 128, 128, 4, 2, "", 0};
     c.tile = changed(gelu, "x: bf16[M, K]", "x: bf16[M, K + 1]");
     refuses(&c, "the loop covers a part of a dimension of x");
@@ -525,9 +550,11 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cooperative),   cmocka_unit_test(thin),        cmocka_unit_test(pingpong),
-        cmocka_unit_test(epilogues),     cmocka_unit_test(staged),      cmocka_unit_test(orders),
-        cmocka_unit_test(launches),      cmocka_unit_test(launches_mn), cmocka_unit_test(evicts),
+        cmocka_unit_test(cooperative),   cmocka_unit_test(clusters),
+        cmocka_unit_test(thin),          cmocka_unit_test(pingpong),
+        cmocka_unit_test(epilogues),     cmocka_unit_test(staged),
+        cmocka_unit_test(orders),        cmocka_unit_test(launches),
+        cmocka_unit_test(launches_mn),   cmocka_unit_test(evicts),
         cmocka_unit_test(thin_launches), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
