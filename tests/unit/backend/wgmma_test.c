@@ -193,7 +193,15 @@ static void lower(Run *r, const Case *c) {
 
 /* ---- machine code: the low 12 bits of an instruction are its opcode ------------------------ */
 
-enum { HGMMA = 0x9f0, UTMALDG = 0x5b4, WARPGROUP = 0x9c5, R2UR = 0x2ca, STL = 0x387, LDL = 0x983 };
+enum {
+    HGMMA = 0x9f0,
+    UTMALDG = 0x5b4,
+    UTMALDG_MULTICAST = 0x3b4,
+    WARPGROUP = 0x9c5,
+    R2UR = 0x2ca,
+    STL = 0x387,
+    LDL = 0x983
+};
 
 typedef struct Code {
     const uint64_t *word; /* two an instruction */
@@ -230,7 +238,10 @@ static void check_code(const Run *r, const Case *c) {
     Code code = find_code(&r->k.cubins.v[0]);
     int blocks = c->m < 64 ? 1 : c->m / 64 / (strstr(c->more, "pingpong") ? 1 : c->groups);
     assert_int_equal(count(&code, 0, code.n, HGMMA), 4 * blocks);
-    assert_int_equal(count(&code, 0, code.n, UTMALDG), r->tiles.a.boxes + r->tiles.b.boxes);
+    const MmaTiles *t = &r->tiles;
+    int shared = t->pair_cols > 1 ? t->a.boxes / 2 : t->pair_rows > 1 ? t->b.boxes / 2 : 0;
+    assert_int_equal(count(&code, 0, code.n, UTMALDG), t->a.boxes + t->b.boxes - 2 * shared);
+    assert_int_equal(count(&code, 0, code.n, UTMALDG_MULTICAST), shared);
     if (!c->spills)
         assert_int_equal(count(&code, 0, code.n, LDL) + count(&code, 0, code.n, STL), 0);
     int first = 0, last = 0;
