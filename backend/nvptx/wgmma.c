@@ -122,7 +122,8 @@ static Ring mma_tile(Wg *w, Val tile, Ring r) {
 static void wg_descriptors(Wg *w) {
     Lower *l = w->l;
     WgmmaOperand a = wgmma_operand(&w->t.a), b = wgmma_operand(&w->t.b);
-    Val at = LLVMBuildLShr(l->b, w->smem, i32c(l, 4), "");
+    Val at = LLVMBuildAnd(l->b, w->smem, i32c(l, 0x3ffff), ""); /* above: which CTA of a cluster */
+    at = LLVMBuildLShr(l->b, at, i32c(l, 4), "");
     w->desc_b = LLVMBuildAdd(l->b, at, i32c(l, w->t.a.bytes / 16 + (int)b.low), "");
     w->desc_a = LLVMBuildAdd(l->b, at, i32c(l, (int)a.low), "");
     if (!l->s->pingpong)
