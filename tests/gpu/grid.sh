@@ -3,7 +3,8 @@
 # in it), many cases at a time. Each is checked in norm and by element, in its guard bands and between
 # three launches, bit for bit. Then the same of programs held against a wrong reference: all must fail.
 #
-#     tests/gpu/grid.sh [JOBS] [SECONDS]      default: 12 at a time, no new ones after 400 s
+#     tests/gpu/grid.sh [JOBS [SECONDS [PATTERN]]]     default: 12 at a time, no new ones after 400 s;
+#                                                      with PATTERN only the cases that match it
 #
 # Writes build-gpu/grid.log. The last line is "N passed, N failed, N skipped, N not run".
 set -u
@@ -42,7 +43,8 @@ export -f chunk
 # First what must fail, then the grid.
 cp "$dir/wrong.txt" "$work/wrong"
 chunk "$work/wrong"
-awk -v dir="$work" '{ print > (dir "/chunk" NR % 96) }' "$dir/cases.txt"
+grep -E -e "${3:-.}" "$dir/cases.txt" > "$work/cases"
+awk -v dir="$work" '{ print > (dir "/chunk" NR % 96) }' "$work/cases"
 start=$(date +%s)
 find "$work" -name 'chunk*' | xargs -P "$jobs" -I{} bash -c 'chunk {}'
 {
@@ -50,10 +52,10 @@ find "$work" -name 'chunk*' | xargs -P "$jobs" -I{} bash -c 'chunk {}'
     date -u +%F
     cat "$work"/wrong.log "$work"/chunk*.log
 } > "$log"
-echo "$(wc -l < "$dir/cases.txt") cases in $(($(date +%s) - start)) s"
+echo "$(wc -l < "$work/cases") cases in $(($(date +%s) - start)) s"
 
 # What a case prints stands before its CASE line.
-awk -v all="$(wc -l < "$dir/cases.txt")" -v wrongs="$(wc -l < "$dir/wrong.txt")" -v run="$run" '
+awk -v all="$(wc -l < "$work/cases")" -v wrongs="$(wc -l < "$dir/wrong.txt")" -v run="$run" '
 function kind_of(line,    w) { # "bf16 nt"
     match(line, /[^\/]*\.fkm/)
     split(substr(line, RSTART), w, "_")

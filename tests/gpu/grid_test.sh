@@ -94,6 +94,8 @@ has "$out" "   40 coop_128x256"
 has "$out" "   40 general"
 has "$out" "bf16 nt    40    40"
 has "$out" "1 of 1 wrong references found"
+run 0 "some of them" grid 3 60 'case_1[0-9]*\.fkm'
+has "$out" "11 passed, 0 failed, 0 skipped, 0 not run"
 for i in 1 2 3; do
     printf '%s\n' "--check at/f16_nn_died_$i.fkm" "--check at/f16_nn_hung_$i.fkm" "--check at/f16_nn_broke_$i.fkm" \
         "--check --variant=v at/f16_nn_refused_$i.fkm" "--check at/f16_nn_failed_$i.fkm" "--check at/f16_nn_fine_$i.fkm"
