@@ -67,16 +67,26 @@ static void emit_align(Code *c, const KGuard *g) {
     push(c, FKM_DO(LE));
 }
 
-/* stride == 1, or stride > 0 and stride * bits % (8 * multiple) == 0; or the extent is 1, and
- * nothing is ever a stride away. */
+/* stride == 1; -2^31 < stride * bits / 8 < 2^31; or stride > 0 and stride * bits % (8 * multiple)
+ * == 0. Or the extent is 1, and nothing is ever a stride away. */
 static void emit_stride(Code *c, const KGuard *g, int bits) {
     FkmInsn stride = FKM_STRIDE(g->index, g->dim);
-    push(c, stride);
     if (g->kind == KG_STRIDE_ONE) {
+        push(c, stride);
         push(c, FKM_CONST(1));
         push(c, FKM_DO(EQ));
+    } else if (g->kind == KG_STRIDE_NEAR) {
+        int64_t end = ((int64_t)1 << 34) / bits;
+        push(c, FKM_CONST(-end));
+        push(c, stride);
+        push(c, FKM_DO(LT));
+        push(c, stride);
+        push(c, FKM_CONST(end));
+        push(c, FKM_DO(LT));
+        push(c, FKM_DO(AND));
     } else {
         FK_ASSERT(g->multiple >= 1);
+        push(c, stride);
         push(c, FKM_CONST(bits));
         push(c, FKM_DO(MUL));
         push(c, FKM_CONST(8 * g->multiple));
@@ -101,6 +111,7 @@ FkmExpr pack_guards(Arena *a, const Graph *g, const Kernel *k) {
         case KG_ALIGN: emit_align(&c, guard); break;
         case KG_STRIDE:
         case KG_STRIDE_ONE:
+        case KG_STRIDE_NEAR:
             emit_stride(&c, guard, dtype_bits(g->params.v[guard->index].type));
             break;
         case KG_NONNEG: emit_nonneg(&c, guard->ix); break;

@@ -66,6 +66,9 @@ static void put_guard(Report *r, const KGuard *g) {
                    (long long)g->multiple);
         return;
     case KG_STRIDE_ONE: str_printf(r->out, "stride %d of %s one element", g->dim, name); return;
+    case KG_STRIDE_NEAR:
+        str_printf(r->out, "stride %d of %s below 2^31 bytes", g->dim, name);
+        return;
     case KG_NONNEG:
         put_ix(r, g->ix);
         str_add(r->out, " >= 0");

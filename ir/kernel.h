@@ -29,11 +29,12 @@ typedef struct KTmap {
 
 /* A condition at launch for a variant to be chosen; all must hold. */
 typedef enum KGuardKind {
-    KG_ALIGN,      /* base of parameter `index` is a multiple of `multiple` bytes (a power of 2) */
-    KG_STRIDE,     /* stride of parameter `index`, dimension `dim`, in bytes, is a multiple of
-                      `multiple` and positive (a dimension of extent 1: always) */
-    KG_STRIDE_ONE, /* that stride is one element (a dimension of extent 1: always) */
-    KG_NONNEG      /* `ix` >= 0, of sizes */
+    KG_ALIGN,       /* base of parameter `index` is a multiple of `multiple` bytes (a power of 2) */
+    KG_STRIDE,      /* stride of parameter `index`, dimension `dim`, in bytes, is a multiple of
+                       `multiple` and positive (a dimension of extent 1: always) */
+    KG_STRIDE_ONE,  /* that stride is one element (a dimension of extent 1: always) */
+    KG_STRIDE_NEAR, /* that stride, in bytes, fits 32 bits (a dimension of extent 1: always) */
+    KG_NONNEG       /* `ix` >= 0, of sizes */
 } KGuardKind;
 
 typedef struct KGuard {

@@ -182,6 +182,7 @@ static bool read_roles(const Schedule *s, MmaTiles *w, Str *why) {
     /* Registers that the CTA owns at its start: what setmaxnreg hands round. */
     int threads = 128 * (1 + w->groups), entry = 65536 / threads / 8 * 8;
     if (entry > 255) entry = 248;
+    w->entry_regs = entry;
     if (load->regs + w->groups * mma->regs > entry * (1 + w->groups))
         return no(why, "the roles need %d registers of %d", load->regs + w->groups * mma->regs,
                   entry * (1 + w->groups));
@@ -204,6 +205,7 @@ static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) 
     w->stages = a->buffers;
     w->a.swizzle = a->swizzle, w->b.swizzle = b->swizzle;
     w->a.evict = a->evict, w->b.evict = b->evict;
+    w->a.plain = a->plain, w->b.plain = b->plain;
     return true;
 }
 
@@ -285,6 +287,7 @@ static bool stage_store(const TProg *t, const Mma *m, const SValue *v, const TIn
         return no(why, "a staged store needs a swizzle of 32, 64 or 128");
     if (v->buffers < 1 || v->buffers > 4)
         return no(why, "%d buffers; 1 to 4 are right", v->buffers);
+    if (v->plain) return no(why, "a staged store is not plain");
     if (w->nstaged == MMA_STAGED) return no(why, "more than %d staged stores", MMA_STAGED);
     s.swizzle = v->swizzle;
     s.box = v->swizzle / s.size;
@@ -336,6 +339,19 @@ static bool read_cluster(const Schedule *s, MmaTiles *w, Str *why) {
     return w->pair_cols == 1 || halve(&w->a, w->m, why);
 }
 
+enum { PLAIN_REGS = 120 };
+
+/* All threads that load hold pieces of a stage in registers while they come. */
+static bool fits_plain(const MmaTiles *w, const MmaSmem *s, int rows, Str *why) {
+    int regs = w->load_regs ? w->load_regs : w->entry_regs;
+    if (!s->plain) return true;
+    if (s->swizzle != LINE || rows % 32) return no(why, "plain loads bring 32 lines of 128 bytes");
+    if (regs < PLAIN_REGS)
+        return no(why, "plain loads need %d registers, not %d", PLAIN_REGS, regs);
+    if (w->pair_rows * w->pair_cols > 1) return no(why, "plain loads are not shared in a cluster");
+    return true;
+}
+
 static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     int shares = s->pingpong ? 1 : w->groups;
     w->thin = w->m < 64 && w->m % 8 == 0 && shares == 1;
@@ -348,7 +364,8 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     int acc = w->group_rows / 64 * w->n / 2;
     if (acc > w->mma_regs - 24) return no(why, "%d accumulators in %d registers", acc, w->mma_regs);
     if (!lay_factor(t, &m->a, w->m, w->k, &w->a, why) ||
-        !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, w, why))
+        !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, w, why) ||
+        !fits_plain(w, &w->a, w->m, why) || !fits_plain(w, &w->b, w->n, why))
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_staged(t, s, m, w, why)) return false;
@@ -367,4 +384,28 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *w
     *w = (MmaTiles){0};
     return read_axes(t, s, &rows, &cols, w, why) && mma_find(t, rows, cols, m, why) &&
            read_roles(s, w, why) && read_stages(s, m, w, why) && fits(t, s, m, w, why);
+}
+
+static bool whole_pieces(const TProg *t, const TInst *i) {
+    const TTensor *x = &t->tensors.v[i->tensor];
+    int64_t n;
+    return !ix_is_const(x->dims[x->rank - 1], &n) || n * (dtype_bits(x->type) / 8) % 16 == 0;
+}
+
+static bool one_row(const TProg *t, const TInst *i) {
+    const TTensor *x = &t->tensors.v[i->tensor];
+    int64_t n;
+    for (int d = 0; d + 1 < x->rank; d++)
+        if (!ix_is_const(x->dims[d], &n) || n != 1) return false;
+    return true;
+}
+
+static bool loads_dense(const TProg *t, const MmaFactor *f, const MmaSmem *s) {
+    return s->plain || whole_pieces(t, f->load) || one_row(t, f->load);
+}
+
+bool mma_takes_dense(const TProg *t, const Mma *m, const MmaTiles *w) {
+    bool dense = loads_dense(t, &m->a, &w->a) && loads_dense(t, &m->b, &w->b);
+    for (int i = 0; i < w->nstaged; i++) dense &= whole_pieces(t, w->staged[i].store);
+    return dense;
 }

@@ -52,7 +52,8 @@ enum { MMA_STAGED = 4 };
  * one box and k takes 128 bytes; MN-major `box` rows side by side at one k. An address has its bits
  * 4.. xored with its bits 7.., 3 of them for 128 bytes, 2 for 64, 1 for 32. */
 typedef struct MmaSmem {
-    bool mn; /* MN-major */
+    bool mn;    /* MN-major */
+    bool plain; /* brought by all threads that load, not by TMA */
     int swizzle, box, boxes;
     SEvict evict;
     int box_bytes, bytes; /* of one, of all */
@@ -70,6 +71,7 @@ typedef struct MmaTiles {
     int group_rows; /* rows of one's accumulator: of a thin tile, more than there are */
     bool thin;      /* m < 64: what wgmma reads as further rows is whatever lies behind them */
     int load_regs, mma_regs;  /* load_regs 0: all have enough, nothing is handed round */
+    int entry_regs;           /* that a thread has at the start */
     MmaSmem a, b;             /* the factors in a stage, a before b */
     int stage_bytes;          /* of both */
     int pair_rows, pair_cols; /* CTAs of a cluster along each: 1, or 2 in one of them */
@@ -85,5 +87,9 @@ bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store);
 /* The first axis of the schedule's list with a tile that is a grid axis is rows, the second
  * columns: the accumulator's. False with a reason. */
 bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *tiles, Str *why);
+
+/* Can TMA take what this schedule moves by it, if all tensors are dense and aligned? False only
+ * where rows are known to be no multiple of 16 bytes. */
+bool mma_takes_dense(const TProg *t, const Mma *m, const MmaTiles *tiles);
 
 #endif

@@ -21,8 +21,10 @@
  * m has tile 64 * x, or for a thin program less, in eights (a group's instructions have 64 rows all
  * the same); n a multiple of 8, k the elements of one stage (128 bytes). A value entry for each
  * of the two loads says place smem, buffers: stages, swizzle 128 (64 or 32 too where k is not the
- * load's last dimension: the tile is cut into boxes so wide). Roles: "load" (4 warps, of which
- * one thread works) and "mma" (4 warps a consumer group, registers each). pingpong: each consumer
+ * load's last dimension: the tile is cut into boxes so wide); with `plain`, which needs 128, all
+ * threads that load bring it, from any address and pitch. Roles: "load" (4 warps, of which one
+ * thread works unless a load is plain) and "mma" (4 warps a consumer group, registers each; those
+ * that have fewer than at the start give them to the others). pingpong: each consumer
  * group has its own tiles of m x n; otherwise the groups split m. persistent: CTAs walk tiles by
  * ctaid + i * nctaid in groups of `raster` tiles of m. Values after the loop live in the
  * accumulator's fragment: a thread knows (row, column) of each of its registers. A store entry:
@@ -60,6 +62,7 @@ typedef struct SValue { /* where a value lives between its definition and its us
     int swizzle; /* bytes; 0 none */
     int slabs;   /* of a staged store: boxes side by side in a buffer; 0 reads as 1 */
     SEvict evict;
+    bool plain; /* a load: comes by plain loads, whatever `move` says */
 } SValue;
 
 typedef struct SOp { /* an instruction of a loop body, by the value it defines */

@@ -5,6 +5,7 @@
  * "threads" INT | "axis" NAME ["lanes" INT] ["regs" INT] ["vec" INT] ["tile" INT] ["shared"]
  * absent: 1 | "value" VALUE "place" ("reg" | "smem" | "global")
  *                 ["buffers" INT] ["swizzle" INT] ["slabs" INT] ["evict" ("first" | "last")]
+ *                 ["plain"]
  *               | "op" VALUE ["stage" INT] ["order" INT] ["wait" VALUE] ["release" VALUE]
  *               | "role" NAME ["warps" INT] ["regs" INT]
  *               | "cluster" INT INT INT | "raster" INT | "split" INT | "halves" INT
@@ -59,7 +60,7 @@ static void put_lists(Str *out, const Schedule *s, const IxNames *names) {
         put_int(out, "swizzle", v->swizzle, 0);
         put_int(out, "slabs", v->slabs, 0);
         if (v->evict) str_printf(out, " evict %s", evict_name[v->evict]);
-        str_addc(out, '\n');
+        str_add(out, v->plain ? " plain\n" : "\n");
     }
     for (int i = 0; i < s->ops.n; i++) {
         const SOp *o = &s->ops.v[i];
@@ -151,6 +152,7 @@ static bool read_place(Reader *r) {
     if (text_accept(r->t, "swizzle")) v.swizzle = read_int(r);
     if (text_accept(r->t, "slabs")) v.slabs = read_int(r);
     if (text_accept(r->t, "evict")) v.evict = (SEvict)read_word(r, evict_name, 3);
+    v.plain = text_accept(r->t, "plain");
     vec_push(r->a, &r->s->values, v);
     return true;
 }

@@ -35,6 +35,7 @@ typedef struct Tile {
     int bm, bn;
     SEvict rows, cols;        /* the cache and the factors of the program's rows and columns */
     int pair_rows, pair_cols; /* CTAs of a cluster, 2 in one of them; 0 reads as 1 */
+    bool plain;               /* loads by threads, and direct: factors of any pitch and alignment */
     bool always; /* also kept when sizes are known and others are cheaper: for layouts */
 } Tile;
 
@@ -49,6 +50,8 @@ static const Tile tiles[] = {
     {.kind = THIN, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
     {.kind = SWAP, .bm = 64, .bn = 16, .rows = EVICT_last, .cols = EVICT_first},
     {.kind = DIRECT, .bm = 128, .bn = 256, .always = true},
+    {.kind = DIRECT, .bm = 128, .bn = 256, .plain = true, .always = true},
+    {.kind = THIN, .bm = 64, .bn = 64, .plain = true},
     {.kind = COOP, .bm = 128, .bn = 128},
     {.kind = PINGPONG, .bm = 128, .bn = 128, .pair_rows = 2},
     {.kind = COOP, .bm = 256, .bn = 128},
@@ -59,7 +62,7 @@ static const Tile tiles[] = {
     {.kind = SWAP, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
     {.kind = THIN, .bm = 16, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
 };
-enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 11, BEST = 2, STAGE_K = 64, SMS = 132 };
+enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 13, BEST = 2, STAGE_K = 64, SMS = 132 };
 
 static int groups(const Tile *c) {
     return c->kind == THIN || c->kind == SWAP ? 1 : 2;
@@ -136,9 +139,11 @@ static const Ix *count_bytes(const Gemm *g) {
 }
 
 /* Hundredths of a cycle in which a multiprocessor takes in 128 bytes of a row: at 72 bytes a cycle,
- * 45 where rows do not begin at cache lines, 38 where not even at sectors. */
-static const Ix *row_time(const Gemm *g, const MmaFactor *f) {
+ * 45 where rows do not begin at cache lines, 38 where not even at sectors. Threads need 5 cycles:
+ * not measured, a sum over their instructions. */
+static const Ix *row_time(const Gemm *g, const Tile *c, const MmaFactor *f) {
     IxPool *p = g->t->ix;
+    if (c->plain) return ix_const(p, 500);
     const TTensor *x = &g->t->tensors.v[f->load->tensor];
     const Ix *pitch = times(p, x->dims[x->rank - 1], dtype_bits(x->type) / 8);
     const Ix *lines = least(p, ix_mod(p, pitch, ix_const(p, 128)), 1);
@@ -151,7 +156,7 @@ static const Ix *load_time(const Gemm *g, const Tile *c, const MmaFactor *f, int
     IxPool *p = g->t->ix;
     const Ix *there = ix_const(p, rows);
     if (groups(c) == 1) there = least(p, extent(g, axis), rows);
-    return ix_mul(p, there, row_time(g, f));
+    return ix_mul(p, there, row_time(g, c, f));
 }
 
 /* Cycles that 64 elements of k take: a multiprocessor issues 4096 bf16 multiply-adds a cycle; of a
@@ -210,13 +215,14 @@ static void lay(Arena *a, Schedule *s, int axis, int tile) {
 }
 
 /* MN-major, the tile is cut into boxes as wide as the swizzle. */
-static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buffers,
-                    SEvict evict) {
+static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buffers, SEvict evict,
+                    bool plain) {
     SValue v = {.value = f->load->id,
                 .place = PLACE_smem,
                 .buffers = buffers,
                 .swizzle = 128,
-                .evict = evict};
+                .evict = evict,
+                .plain = plain};
     while (!f->k_major && rows % (v.swizzle / 2) && v.swizzle > 32) v.swizzle /= 2;
     vec_push(a, &s->values, v);
 }
@@ -256,7 +262,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     Arena *a = cx->arena;
     Schedule *s = ARENA_NEW(a, Schedule);
     bool small = groups(c) == 1; /* as deep a ring as fits, no slabs, tiles in their order */
-    s->name = arena_printf(a, "%s_%dx%d", kind_name[c->kind], c->bm, c->bn);
+    s->name = arena_printf(a, "%s_%dx%d", c->plain ? "plain" : kind_name[c->kind], c->bm, c->bn);
     s->target = cx->target->name;
     s->move = MOVE_tma;
     s->mul = MUL_wgmma;
@@ -276,21 +282,23 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     int stages = (cx->target->smem - 2048 - slabs) / stage;
     if (stages > deepest) stages = deepest;
     bool swap = c->kind == SWAP;
-    in_smem(a, s, &g->m.a, swap ? c->bn : c->bm, stages, c->rows);
-    in_smem(a, s, &g->m.b, swap ? c->bm : c->bn, stages, c->cols);
+    in_smem(a, s, &g->m.a, swap ? c->bn : c->bm, stages, c->rows, c->plain);
+    in_smem(a, s, &g->m.b, swap ? c->bm : c->bn, stages, c->cols, c->plain);
     SRole load = {"load", 4, small ? 40 : 24}, mma = {"mma", 4 * groups(c), small ? 232 : 240};
+    if (c->plain) load.regs = 152, mma.regs = small ? 232 : 176;
     vec_push(a, &s->roles, load);
     vec_push(a, &s->roles, mma);
     s->cost = price(g, c);
     return s;
 }
 
-/* What the tier does not make yet, or cannot, is not proposed. */
+/* What the tier does not make yet, or cannot, is not proposed; nor what could run only if tensors
+ * had padded rows, for which there are the schedules for any pitch. */
 static bool fits_tier(const TProg *t, const Schedule *s) {
     Mma m;
     MmaTiles w;
     Str why = {0};
-    bool fits = mma_schedule(t, s, &m, &w, &why);
+    bool fits = mma_schedule(t, s, &m, &w, &why) && mma_takes_dense(t, &m, &w);
     str_free(&why);
     return fits;
 }

@@ -49,6 +49,15 @@ void ptx_fence_async(Lower *l); /* what was written to shared memory, for TMA */
 void ptx_stmatrix4(Lower *l, Val to, const Val *v);
 void ptx_store_shared(Lower *l, int bytes, Val to, Val v);
 
+void ptx_store_shared4(Lower *l, Val to, int offset, const Val *v); /* four words, i32 */
+void ptx_load_shared4(Lower *l, Val from, int offset, Val *v);
+/* Bytes 4 i + 0..3 or (select: 0x3210 or 0x5432) 4 i + 2..5 of the words v[0..4], i below 4. */
+void ptx_store_shifted(Lower *l, Val to, int offset, Val select, const Val *v);
+/* Four words of global memory, kept as they are where pred does not hold; in order with others. */
+void ptx_load_words(Lower *l, Val from, int offset, Val pred, Val *v);
+Val ptx_mad_wide(Lower *l, Val a, Val b, Val c); /* i32 * i32 + i64, signed */
+void ptx_warp_sync(Lower *l);
+
 /* wgmma. acc: (blocks of 64 rows) x n / 2 f32, block by block; replaced by the new values, which
  * may not be touched before ptx_wgmma_wait has them too. */
 typedef struct Wgmma {

@@ -5,6 +5,11 @@ static Ty none(const Lower *l) {
     return LLVMVoidTypeInContext(l->cx);
 }
 
+/* The values of an asm that has several. */
+static void take(Lower *l, Val all, int n, Val *v) {
+    for (int i = 0; i < n; i++) v[i] = LLVMBuildExtractValue(l->b, all, (unsigned)i, "");
+}
+
 Val ptx_map_address(Lower *l, const char *kernel, int param) {
     const char *text =
         arena_printf(l->arena, "mov.b64 $0, %s_param_%d;\n\tcvta.param.u64 $0, $0;", kernel, param);
@@ -168,6 +173,51 @@ void ptx_store_shared(Lower *l, int bytes, Val to, Val v) {
     ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, 2);
 }
 
+void ptx_store_shared4(Lower *l, Val to, int offset, const Val *v) {
+    const char *text =
+        arena_printf(l->arena, "st.shared.v4.b32 [$0+%d], {$1, $2, $3, $4};", offset);
+    Val arg[5] = {to, v[0], v[1], v[2], v[3]};
+    ptx_asm(l, text, "r,r,r,r,r,~{memory}", ASM_EFFECT, none(l), arg, 5);
+}
+
+static Ty words(const Lower *l) {
+    Ty t[4] = {l->i32, l->i32, l->i32, l->i32};
+    return LLVMStructTypeInContext(l->cx, t, 4, 0);
+}
+
+void ptx_load_shared4(Lower *l, Val from, int offset, Val *v) {
+    const char *text =
+        arena_printf(l->arena, "ld.shared.v4.b32 {$0, $1, $2, $3}, [$4+%d];", offset);
+    take(l, ptx_asm(l, text, "=r,=r,=r,=r,r,~{memory}", ASM_EFFECT, words(l), &from, 1), 4, v);
+}
+
+void ptx_store_shifted(Lower *l, Val to, int offset, Val select, const Val *v) {
+    const char *text = arena_printf(l->arena,
+                                    "{\n\t.reg .b32 a, b, c, d;\n\t"
+                                    "prmt.b32 a, $2, $3, $1;\n\tprmt.b32 b, $3, $4, $1;\n\t"
+                                    "prmt.b32 c, $4, $5, $1;\n\tprmt.b32 d, $5, $6, $1;\n\t"
+                                    "st.shared.v4.b32 [$0+%d], {a, b, c, d};\n\t}",
+                                    offset);
+    Val arg[7] = {to, select, v[0], v[1], v[2], v[3], v[4]};
+    ptx_asm(l, text, "r,r,r,r,r,r,r,~{memory}", ASM_EFFECT, none(l), arg, 7);
+}
+
+void ptx_load_words(Lower *l, Val from, int offset, Val pred, Val *v) {
+    const char *text =
+        arena_printf(l->arena, "@$5 ld.global.nc.v4.b32 {$0, $1, $2, $3}, [$4+%d];", offset);
+    Val arg[6] = {from, pred, v[0], v[1], v[2], v[3]};
+    take(l, ptx_asm(l, text, "=r,=r,=r,=r,l,b,0,1,2,3", ASM_EFFECT, words(l), arg, 6), 4, v);
+}
+
+Val ptx_mad_wide(Lower *l, Val a, Val b, Val c) {
+    Val arg[3] = {a, b, c};
+    return ptx_asm(l, "mad.wide.s32 $0, $1, $2, $3;", "=l,r,r,l", ASM_PURE, l->i64, arg, 3);
+}
+
+void ptx_warp_sync(Lower *l) {
+    ptx_asm(l, "bar.warp.sync 0xffffffff;", "~{memory}", ASM_TOGETHER, none(l), NULL, 0);
+}
+
 /* ---- wgmma ---------------------------------------------------------------------------------- */
 
 /* "=f" n times, then what ties inputs to them: accumulators stay in their registers. */
@@ -180,10 +230,6 @@ static Ty many(const Lower *l, int n) {
     Ty *t = ARENA_ARRAY(l->arena, Ty, n);
     for (int i = 0; i < n; i++) t[i] = l->f32;
     return LLVMStructTypeInContext(l->cx, t, (unsigned)n, 0);
-}
-
-static void take(Lower *l, Val all, int n, Val *acc) {
-    for (int i = 0; i < n; i++) acc[i] = LLVMBuildExtractValue(l->b, all, (unsigned)i, "");
 }
 
 static void one_wgmma(Str *s, const Wgmma *w, int block, int step) {

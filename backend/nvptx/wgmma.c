@@ -6,8 +6,9 @@
  * do all that follows the loop on the accumulator where it lies, in registers (wgmma_tile.c).
  *
  * The ring. Stage s has two barriers:
- *     full[s]    1 arrival (the loader's, which also announces the bytes of both boxes) and those
- *                bytes: the stage can be read
+ *     full[s]    1 arrival (the loader's, which also announces the bytes of all boxes) and those
+ *                bytes: the stage can be read. Where TMA does not bring all, all four warps load,
+ *                and each arrives too (wgmma_load_plain.c)
  *     empty[s]   one arrival of each group that multiplies it: the stage can be written
  * Both sides count stages alike, s = 0, 1, .., stages - 1, 0, .. through all tiles of the CTA, with
  * a phase bit that flips when s wraps to 0; it starts at 0. A consumer waits for full[s] with
@@ -186,8 +187,9 @@ static void barriers_init(Wg *w) {
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, first, init, after);
     block_enter(l, init);
+    bool tma = !w->t.a.plain || !w->t.b.plain, plain = w->t.a.plain || w->t.b.plain;
     for (int s = 0; s < w->t.stages; s++) {
-        ptx_mbar_init(l, wg_full_bar(w, i32c(l, s)), 1);
+        ptx_mbar_init(l, wg_full_bar(w, i32c(l, s)), (tma ? 1 : 0) + (plain ? 4 : 0));
         int groups = l->s->pingpong ? 1 : w->t.groups;
         ptx_mbar_init(l, wg_empty_bar(w, i32c(l, s)), groups * wg_pair(w));
     }
@@ -220,7 +222,11 @@ static void emit_body(Wg *w) {
     Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, loads, load, mma);
     block_enter(l, load);
-    wg_loader(w);
+    if (w->t.load_regs) ptx_setmaxnreg(l, w->t.load_regs, false);
+    if (w->t.a.plain || w->t.b.plain)
+        wg_loader_plain(w);
+    else
+        wg_loader(w);
     block_enter(l, mma);
     emit_consumer(w);
 }
@@ -261,6 +267,11 @@ static void builders(Lower *l) {
     LLVMPositionBuilderAtEnd(l->b, entry);
 }
 
+static int factor_map(Wg *w, const MmaFactor *f, const MmaSmem *s) {
+    if (s->plain) return -1;
+    return param_map(w->l, wg_map(w, f, s), w->l->t->tensors.v[f->load->tensor].id);
+}
+
 bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     Str why = {0};
     Wg w = {.l = l, .kernel = k->name};
@@ -275,8 +286,8 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
     values_find(l);
     l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
-    w.map_a = param_map(l, wg_map(&w, &w.m.a, &w.t.a), l->t->tensors.v[w.m.a.load->tensor].id);
-    w.map_b = param_map(l, wg_map(&w, &w.m.b, &w.t.b), l->t->tensors.v[w.m.b.load->tensor].id);
+    w.map_a = factor_map(&w, &w.m.a, &w.t.a);
+    w.map_b = factor_map(&w, &w.m.b, &w.t.b);
     for (int i = 0; i < w.t.nstaged; i++) {
         const MmaStaged *s = &w.t.staged[i];
         w.map_out[i] = param_map(l, wg_map_out(&w, s), l->t->tensors.v[s->store->tensor].id);

@@ -69,6 +69,28 @@ static void guard_map(Wg *w, Kernel *k, const TTensor *x) {
     }
 }
 
+/* A factor that threads bring: extents and pitch as their arithmetic has them. */
+static void guard_plain(Wg *w, Kernel *k, const MmaFactor *f) {
+    IxPool *p = w->l->t->ix;
+    const TTensor *x = tensor_of(w, f->load);
+    int pitch = f->k_major ? f->row : f->depth;
+    for (int d = 0; d < x->rank; d++) {
+        nonneg(w, k, ix_sub(p, x->dims[d], ix_const(p, 1)));
+        at_most(w, k, x->dims[d], INT32_MAX);
+    }
+    if (x->mem == TM_TEMP)
+        at_most(w, k, dense_stride(w->l->t, x, pitch), INT32_MAX / 2);
+    else
+        add(w, k, (KGuard){.kind = KG_STRIDE_NEAR, .index = x->id, .dim = pitch});
+}
+
+static void guard_factor(Wg *w, Kernel *k, const MmaFactor *f, const MmaSmem *s) {
+    if (s->plain)
+        guard_plain(w, k, f);
+    else
+        guard_map(w, k, tensor_of(w, f->load));
+}
+
 /* A map that is stored through: rows are whole 16-byte pieces. Seen on the H200: a row of one f16
  * was stored as four bytes, into what lies behind it. */
 static void guard_map_out(Wg *w, Kernel *k, const TTensor *x) {
@@ -88,8 +110,8 @@ void wg_guards(Wg *w, Kernel *k) {
     k->smem = ix_const(p, w->t.smem);
     k->persistent = w->l->s->persistent;
     k->cost = w->l->s->cost;
-    guard_map(w, k, tensor_of(w, w->m.a.load));
-    guard_map(w, k, tensor_of(w, w->m.b.load));
+    guard_factor(w, k, &w->m.a, &w->t.a);
+    guard_factor(w, k, &w->m.b, &w->t.b);
     for (int i = 0; i < w->t.nstaged; i++) guard_map_out(w, k, tensor_of(w, w->t.staged[i].store));
     for (int i = 0; i < t->tensors.n; i++) {
         const TTensor *x = &t->tensors.v[i];

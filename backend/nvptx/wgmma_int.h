@@ -1,5 +1,6 @@
 /* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
- * wgmma_ring.c (stages), wgmma_load.c (who loads), wgmma_out.c (after the loop), wgmma_store.c
+ * wgmma_ring.c (stages), wgmma_load.c (who loads), wgmma_load_plain.c and wgmma_plain_edge.c (the
+ * same without TMA), wgmma_out.c (after the loop), wgmma_store.c
  * (stores through shared memory), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c
  * (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
@@ -30,6 +31,8 @@ typedef struct Wg {
     Val empties;        /* i32: ..where: the first of the barriers `empty` */
     Val desc_a, desc_b; /* of stage 0: low words */
     Val row, col;       /* i32: of the thread's first element in the tile */
+    struct WgPlain
+        *plain; /* of the loading group, if TMA does not bring all (wgmma_load_plain.c) */
 } Wg;
 
 /* A place in the ring: i32 stage, i32 phase bit (wgmma_ring.c). */
@@ -57,7 +60,11 @@ Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile);
 LLVMBasicBlockRef wg_uniform_begin(Wg *w);
 void wg_uniform_end(Wg *w, LLVMBasicBlockRef after);
 
-void wg_loader(Wg *w); /* the loading role, to its end (wgmma_load.c) */
+/* The loading role, to its end: by TMA alone, or as threads do it (wgmma_load_plain.c). */
+void wg_loader(Wg *w);
+void wg_loader_plain(Wg *w);
+/* What TMA brings of a stage at the open axes; announces its bytes. By one thread. */
+void wg_load_factors(Wg *w, Val stage, Val full);
 
 /* After the loop (wgmma_out.c). acc: as ptx_wgmma has it. */
 typedef struct Acc {

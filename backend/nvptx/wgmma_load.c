@@ -28,6 +28,18 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bo
     }
 }
 
+static int tma_bytes(const MmaSmem *s) {
+    return s->plain ? 0 : s->bytes;
+}
+
+void wg_load_factors(Wg *w, Val stage, Val full) {
+    Lower *l = w->l;
+    ptx_mbar_expect(l, full, tma_bytes(&w->t.a) + tma_bytes(&w->t.b));
+    if (!w->t.a.plain) load_factor(w, &w->m.a, &w->t.a, w->map_a, w->t.pair_cols > 1, stage, full);
+    stage = LLVMBuildAdd(l->b, stage, i32c(l, w->t.a.bytes), "");
+    if (!w->t.b.plain) load_factor(w, &w->m.b, &w->t.b, w->map_b, w->t.pair_rows > 1, stage, full);
+}
+
 static Ring load_tile(Wg *w, Val tile, Ring r) {
     Lower *l = w->l;
     Val row0, col0;
@@ -43,12 +55,8 @@ static Ring load_tile(Wg *w, Val tile, Ring r) {
     Val k0 = LLVMBuildMul(l->b, kt, i32c(l, w->t.k), "");
     wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
     ptx_mbar_wait(l, wg_empty_bar(w, at.stage), LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
-    Val full = wg_full_bar(w, at.stage);
-    ptx_mbar_expect(l, full, w->t.stage_bytes);
     Val to = wg_at_stage(w, w->smem, at.stage, w->t.stage_bytes);
-    load_factor(w, &w->m.a, &w->t.a, w->map_a, w->t.pair_cols > 1, to, full);
-    to = LLVMBuildAdd(l->b, to, i32c(l, w->t.a.bytes), "");
-    load_factor(w, &w->m.b, &w->t.b, w->map_b, w->t.pair_rows > 1, to, full);
+    wg_load_factors(w, to, wg_full_bar(w, at.stage));
     Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
     Ring end = ring_next(w, at);
     wg_phi_next(l, kt, next);
@@ -71,7 +79,6 @@ static void see_out(Wg *w, Ring at) {
 
 void wg_loader(Wg *w) {
     Lower *l = w->l;
-    if (w->t.load_regs) ptx_setmaxnreg(l, w->t.load_regs, false);
     LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "idle");
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, first, one, rest);

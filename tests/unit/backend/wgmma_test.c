@@ -135,7 +135,8 @@ typedef struct Case {
     int spills;       /* bytes after the loop */
 } Case;
 
-static bool swap; /* schedules list axis n first: it is rows, and m of the tile are its */
+static bool swap;       /* schedules list axis n first: it is rows, and m of the tile are its */
+static int plain_loads; /* factors that threads bring: 1 the first, 2 the second */
 
 typedef struct Run {
     Arena a;
@@ -162,16 +163,18 @@ static TProg *parse_tile(Arena *a, const char *text) {
 static Schedule *parse_schedule(Arena *a, const TProg *t, const Case *c) {
     Diags d = {.arena = a};
     bool narrow = c->n % 64 && strstr(c->tile, "load w[k, n]"); /* boxes of 32 columns */
+    int load = c->groups == 2 ? 24 : 40, mma = c->groups == 2 ? 240 : 232;
+    if (plain_loads) load = 152, mma = c->groups == 2 ? 176 : 232;
     char *text = arena_printf(
         a,
         "schedule s for t.0 target sm_90a {\n  move tma\n  mul wgmma\n  threads %d\n"
         "  axis %s tile %d\n  axis %s tile %d\n  axis k tile 64\n"
-        "  value %%2 place smem buffers %d swizzle 128\n"
-        "  value %%3 place smem buffers %d swizzle %d\n"
+        "  value %%2 place smem buffers %d swizzle 128%s\n"
+        "  value %%3 place smem buffers %d swizzle %d%s\n"
         "  role load warps 4 regs %d\n  role mma warps %d regs %d\n%s  persistent\n}\n",
-        128 * (1 + c->groups), swap ? "n" : "m", c->m, swap ? "m" : "n", c->n, c->stages, c->stages,
-        narrow ? 64 : 128, c->groups == 2 ? 24 : 40, 4 * c->groups, c->groups == 2 ? 240 : 232,
-        c->more);
+        128 * (1 + c->groups), swap ? "n" : "m", c->m, swap ? "m" : "n", c->n, c->stages,
+        plain_loads & 1 ? " plain" : "", c->stages, narrow ? 64 : 128,
+        plain_loads & 2 ? " plain" : "", load, 4 * c->groups, mma, c->more);
     Schedule *s = schedule_parse(a, source_new(a, "s", text, strlen(text)), t, &d);
     if (!s) fail_diags(&d);
     return s;
@@ -240,7 +243,8 @@ static void check_code(const Run *r, const Case *c) {
     assert_int_equal(count(&code, 0, code.n, HGMMA), 4 * blocks);
     const MmaTiles *t = &r->tiles;
     int shared = t->pair_cols > 1 ? t->a.boxes / 2 : t->pair_rows > 1 ? t->b.boxes / 2 : 0;
-    assert_int_equal(count(&code, 0, code.n, UTMALDG), t->a.boxes + t->b.boxes - 2 * shared);
+    int boxes = (t->a.plain ? 0 : t->a.boxes) + (t->b.plain ? 0 : t->b.boxes);
+    assert_int_equal(count(&code, 0, code.n, UTMALDG), boxes - 2 * shared);
     assert_int_equal(count(&code, 0, code.n, UTMALDG_MULTICAST), shared);
     if (!c->spills)
         assert_int_equal(count(&code, 0, code.n, LDL) + count(&code, 0, code.n, STL), 0);
@@ -389,6 +393,28 @@ static void orders(void **state) {
     check(&(Case){ordered(true, true), 64, 32, 8, 2, "  pingpong\n", 0});
 }
 
+/* Any address and pitch: loads by threads, of one factor or both. */
+static void check_plain(int which, const Case *c) {
+    plain_loads = which;
+    check(c);
+    plain_loads = 0;
+}
+
+static void plain_factors(void **state) {
+    (void)state;
+    const char *slabs = "  raster 16\n  value %16 place smem buffers 2 swizzle 128\n";
+    for (int o = 0; o < 4; o++)
+        check_plain(3, &(Case){ordered(o & 1, o >> 1), 128, 256, 4, 2, "  raster 16\n", 0});
+    check_plain(3, &(Case){ordered(true, true), 64, 128, 8, 2, "  pingpong\n", 0});
+    check_plain(1, &(Case){gelu, 128, 256, 4, 2, slabs, 0});
+    check_plain(2, &(Case){gelu, 128, 256, 4, 2, slabs, 0});
+    check_plain(1, &(Case){ordered(true, false), 128, 128, 6, 2, slabs, 0});
+    check_plain(2, &(Case){ordered(true, false), 192, 96, 5, 2, "  pingpong\n", 0});
+    check_plain(3, &(Case){batched, 128, 192, 5, 2, "  raster 8\n", 0});
+    check_plain(3, &(Case){plain, 64, 64, 8, 1, "", 0});
+    check_plain(3, &(Case){whole, 128, 160, 5, 2, "", 0});
+}
+
 /* ---- launches ------------------------------------------------------------------------------- */
 
 static bool may_launch(const Kernel *k, const int64_t *sizes) {
@@ -523,6 +549,35 @@ static void evicts(void **state) {
     arena_free(&r.a);
 }
 
+/* Where threads load, launches need no alignment; 32 bits take the pitch. */
+static void plain_launches(void **state) {
+    (void)state;
+    Run r;
+    plain_loads = 3;
+    lower(&r, &(Case){ordered(false, true), 128, 256, 4, 2, "", 0});
+    const Kernel *k = &r.k;
+    for (int i = 0; i < k->params.n; i++) assert_int_not_equal(k->params.v[i].kind, KP_TMAP);
+    for (int x = 0; x < 4; x++) {
+        assert_int_equal(guards(k, KG_ALIGN, x, 0), 0);
+        assert_int_equal(guards(k, KG_STRIDE, x, 0), 0);
+        assert_int_equal(guards(k, KG_STRIDE_ONE, x, x == 2 ? 0 : 1), 1);
+        assert_int_equal(guards(k, KG_STRIDE_NEAR, x, 0), x < 2);
+    }
+    assert_true(may_launch(k, (int64_t[]){1, 1, 1}));
+    assert_true(may_launch(k, (int64_t[]){4095, 4095, 4097}));
+    assert_false(may_launch(k, (int64_t[]){4096, 0, 4096})); /* M, K, N: no k tile */
+    assert_false(may_launch(k, (int64_t[]){64, (int64_t)1 << 31, 64}));
+    arena_free(&r.a);
+    plain_loads = 2;
+    lower(&r, &(Case){gelu, 128, 256, 4, 2, "", 0});
+    plain_loads = 0;
+    assert_int_equal(guards(&r.k, KG_ALIGN, 0, 0), 1);
+    assert_int_equal(guards(&r.k, KG_STRIDE, 0, 0), 1);
+    assert_int_equal(guards(&r.k, KG_ALIGN, 1, 0), 0);
+    assert_int_equal(guards(&r.k, KG_STRIDE_NEAR, 1, 0), 1);
+    arena_free(&r.a);
+}
+
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static void refuses(const Case *c, const char *part) {
@@ -548,6 +603,12 @@ static void refused(void **state) {
     refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 2 2 1\n", 0}, "clusters have two CTAs");
     refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 4 1 1\n", 0}, "clusters have two CTAs");
     refuses(&(Case){gelu, 128, 24, 4, 2, "  cluster 2 1 1\n", 0}, "does not cut into two boxes");
+    plain_loads = 2;
+    refuses(&(Case){gelu, 128, 24, 4, 2, "", 0}, "plain loads bring 32 lines of 128 bytes");
+    plain_loads = 0;
+    refuses(
+        &(Case){gelu, 128, 128, 4, 2, "  value %16 place smem buffers 2 swizzle 128 plain\n", 0},
+        "a staged store is not plain");
     Case c = {gelu, 128, 128, 4, 2, "", 0};
     c.tile = changed(gelu, "x: bf16[M, K]", "x: bf16[M, K + 1]");
     refuses(&c, "the loop covers a part of a dimension of x");
@@ -567,6 +628,7 @@ int main(void) {
         cmocka_unit_test(orders),        cmocka_unit_test(launches),
         cmocka_unit_test(launches_mn),   cmocka_unit_test(evicts),
         cmocka_unit_test(thin_launches), cmocka_unit_test(refused),
+        cmocka_unit_test(plain_factors), cmocka_unit_test(plain_launches),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

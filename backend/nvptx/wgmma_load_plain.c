@@ -1,0 +1,370 @@
+/* wgmma_load_plain.c - factors that TMA cannot bring: any address, any pitch, 16-bit elements.
+ *
+ * A stage of a factor is lines of 128 bytes, neighbours in memory: K-major a line is one row,
+ * MN-major one k of a box of 64 rows (MmaSmem). All 128 threads bring them. Thread t is number
+ * c = t % 8 of the eight that bring a line, a chunk of 16 bytes each; with g = t % 32 / 8 and
+ * w = t / 32 its lines are 32 j + 8 g + 2 w + b for b = 0, 1 and all j. Where chunk c goes is
+ * c ^ line % 8: the swizzle of 128 bytes, the same for all j.
+ *
+ * A chunk lies somewhere in two aligned words of 16 bytes; both are read (neighbours share them in
+ * the cache) and the chunk is cut out. Eight lines are a multiple of 16 bytes, whatever the pitch,
+ * so all lines of one b and one warp hang over 16 by the same `off` bytes: the warp branches on its
+ * words of four bytes, and a prmt does the odd two.
+ *
+ * Loads run ahead of stores. The stage is cut into batches: a factor, a b, up to BATCH lines. There
+ * are as many buffers of registers as fit and divide the number of batches, so that a batch has the
+ * same buffer in every stage; before a batch is stored, the loads of the batch `buffers - 1` later
+ * are issued, of the next stage when this one has no more. Only within a tile: the first loads of a
+ * tile are waited for.
+ *
+ * Nothing outside of the tensor is touched. Lines beyond the last one are read as the last (what
+ * comes of them is not stored, or becomes 0). A thread whose words may reach beyond the first or
+ * the last byte of the tensor reads nothing: `whole`. wgmma_plain_edge.c mends such stages, and
+ * those that reach beyond K.
+ *
+ * A stage is full when one thread of each warp has arrived, after all of it have fenced what they
+ * wrote for the async proxy, and, if the other factor comes by TMA, with its arrival and bytes.
+ */
+#include "backend/nvptx/wgmma_plain_int.h"
+
+enum { BATCH = 4, WORDS = 8 }; /* lines; registers of a line's two words */
+enum { OTHERS = 56 };          /* registers for all but buffers */
+
+typedef struct Batch {
+    int x, b, j, n; /* factor, and lines j to j + n - 1 */
+} Batch;
+
+enum { BATCHES = 16, BUFFERS = 8 }; /* at the most */
+
+typedef struct Batches {
+    Batch v[BATCHES];
+    int n, buffers;
+} Batches;
+
+/* What is on its way: the lines of the stage at hand, and the buffers. */
+typedef struct Loads {
+    LinesAt at[2];
+    Val buffer[BUFFERS][BATCH * WORDS];
+} Loads;
+
+static void cut_factor(Batches *p, int x, int lines) {
+    int parts = (lines + BATCH - 1) / BATCH;
+    for (int b = 0; b < 2; b++)
+        for (int i = 0; i < parts; i++) {
+            int from = lines * i / parts, to = lines * (i + 1) / parts;
+            p->v[p->n++] = (Batch){x, b, from, to - from};
+        }
+}
+
+static Batches make_batches(const Wg *w, const WgPlain *p) {
+    Batches all = {.buffers = 1};
+    int regs = w->t.load_regs ? w->t.load_regs : w->t.entry_regs;
+    for (int i = 0; i < p->n; i++) cut_factor(&all, i, p->x[i].count / APART);
+    for (int r = 2; r <= all.n && r <= BUFFERS; r++)
+        if (all.n % r == 0 && r * BATCH * WORDS + OTHERS <= regs) all.buffers = r;
+    return all;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static Val bytes_of(Lower *l, Val elements) {
+    return LLVMBuildShl(l->entry, elements, LLVMConstInt(l->i64, 1, 0), "");
+}
+
+static const TTensor *tensor_of(const Wg *w, const Lines *x) {
+    return &w->l->t->tensors.v[x->f->load->tensor];
+}
+
+/* The aligned words that lie whole between the tensor's first and last byte. */
+static void find_span(Wg *w, Lines *x) {
+    Lower *l = w->l;
+    LLVMBuilderRef e = l->entry;
+    const TTensor *t = tensor_of(w, x);
+    Val zero = LLVMConstInt(l->i64, 0, 0), one = LLVMConstInt(l->i64, 1, 0);
+    Val mask = LLVMConstInt(l->i64, (uint64_t)-CHUNK, 1);
+    Val lo = LLVMBuildPtrToInt(e, param_pointer(l, t), l->i64, "");
+    Val hi = LLVMBuildAdd(e, lo, LLVMConstInt(l->i64, SIZE - CHUNK, 1), "");
+    lo = LLVMBuildAdd(e, lo, LLVMConstInt(l->i64, CHUNK - 1, 0), "");
+    for (int d = 0; d < t->rank; d++) {
+        Val most = LLVMBuildSub(e, uniform_ix(l, t->dims[d]), one, "");
+        Val far = LLVMBuildMul(e, most, bytes_of(l, param_stride(l, t, d)), "");
+        Val back = LLVMBuildICmp(e, LLVMIntSLT, far, zero, "");
+        lo = LLVMBuildAdd(e, lo, LLVMBuildSelect(e, back, far, zero, ""), "");
+        hi = LLVMBuildAdd(e, hi, LLVMBuildSelect(e, back, zero, far, ""), "");
+    }
+    x->low = LLVMBuildAnd(e, lo, mask, "");
+    x->high = LLVMBuildAnd(e, hi, mask, "");
+}
+
+static void find_lines(Wg *w, Lines *x, int begin, const WgPlain *p) {
+    Lower *l = w->l;
+    Val pitch = param_stride(l, tensor_of(w, x), x->mn ? x->f->depth : x->f->row);
+    x->pitch = LLVMBuildTrunc(l->entry, bytes_of(l, pitch), l->i32, "");
+    find_span(w, x);
+    for (int b = 0; b < 2; b++) {
+        Val swizzled = LLVMBuildAnd(l->b, p->first[b], i32c(l, 7), "");
+        swizzled = LLVMBuildXor(l->b, swizzled, p->chunk, "");
+        Val at = LLVMBuildMul(l->b, p->first[b], i32c(l, LINE), "");
+        at = LLVMBuildAdd(l->b, at, LLVMBuildMul(l->b, swizzled, i32c(l, CHUNK), ""), "");
+        x->at[b] = LLVMBuildAdd(l->b, at, i32c(l, begin), "");
+    }
+}
+
+static void find_threads(Wg *w, WgPlain *p) {
+    Lower *l = w->l;
+    LLVMBuilderRef b = l->b;
+    Val warp = LLVMBuildLShr(b, w->tid, i32c(l, 5), "");
+    Val g = LLVMBuildAnd(b, LLVMBuildLShr(b, w->tid, i32c(l, 3), ""), i32c(l, 3), "");
+    p->chunk = LLVMBuildAnd(b, w->tid, i32c(l, 7), "");
+    p->first[0] = LLVMBuildAdd(b, LLVMBuildShl(b, g, i32c(l, 3), ""),
+                               LLVMBuildShl(b, warp, i32c(l, 1), ""), "");
+    p->first[1] = LLVMBuildAdd(b, p->first[0], i32c(l, 1), "");
+    if (w->t.a.plain)
+        p->x[p->n++] = (Lines){.f = &w->m.a, .mn = w->t.a.mn, .axis = w->m.rows, .count = w->t.m};
+    if (w->t.b.plain)
+        p->x[p->n++] = (Lines){.f = &w->m.b, .mn = w->t.b.mn, .axis = w->m.cols, .count = w->t.n};
+    for (int i = 0; i < p->n; i++)
+        find_lines(w, &p->x[i], p->x[i].f == &w->m.a ? 0 : w->t.a.bytes, p);
+}
+
+/* In the open tile. */
+static void open_lines(Wg *w, const WgPlain *p, Lines *x) {
+    Lower *l = w->l;
+    const TTensor *t = tensor_of(w, x);
+    Val base = LLVMBuildPtrToInt(l->b, param_pointer(l, t), l->i64, "");
+    for (int d = 0; d < t->rank; d++) {
+        if (d == x->f->depth) continue;
+        Frag at = frag_ix(l, x->f->load->ix[d]);
+        Val by =
+            LLVMBuildMul(l->b, frag_only(&at, "a line"), bytes_of(l, param_stride(l, t, d)), "");
+        base = LLVMBuildAdd(l->b, base, by, "");
+    }
+    Val chunk = LLVMBuildMul(l->b, p->chunk, i32c(l, CHUNK), "");
+    x->base = LLVMBuildAdd(l->b, base, LLVMBuildZExt(l->b, chunk, l->i64, ""), "");
+    Val left =
+        LLVMBuildSub(l->b, uniform_ix(l, l->t->axes.v[x->axis].extent), l->axis[x->axis].e[0], "");
+    x->left = LLVMBuildTrunc(l->b, left, l->i32, "");
+    Val low = LLVMBuildTrunc(l->b, x->base, l->i32, "");
+    for (int b = 0; b < 2; b++) {
+        Val off = LLVMBuildAdd(l->b, low, LLVMBuildMul(l->b, p->first[b], x->pitch, ""), "");
+        off = LLVMBuildAnd(l->b, off, i32c(l, CHUNK - SIZE), "");
+        x->off[b] = ptx_shfl_first(l, off);
+    }
+}
+
+static Val least(Lower *l, Val a, Val b) {
+    return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+/* In stage kt of the tile, if `there`. */
+static LinesAt at_stage(Wg *w, const Lines *x, Val kt, Val there) {
+    Lower *l = w->l;
+    LinesAt at = {.last = LLVMBuildSub(l->b, x->left, i32c(l, 1), "")};
+    int lines = x->mn ? w->t.k : x->count, boxes = x->count / lines;
+    if (x->mn) {
+        Val k0 = LLVMBuildMul(l->b, kt, i32c(l, w->t.k), "");
+        at.base = ptx_mad_wide(l, k0, x->pitch, x->base);
+        at.last = LLVMBuildSub(l->b, uniform32(w, l->t->axes.v[w->m.k].extent), k0, "");
+        at.last = LLVMBuildSub(l->b, at.last, i32c(l, 1), "");
+    } else {
+        at.base = ptx_mad_wide(l, kt, i32c(l, LINE), x->base);
+    }
+    Val far = ptx_mad_wide(l, least(l, at.last, i32c(l, lines - 1)), x->pitch, at.base);
+    Val back = LLVMBuildICmp(l->b, LLVMIntULT, far, at.base, "");
+    Val from = LLVMBuildSelect(l->b, back, far, at.base, "");
+    Val to = LLVMBuildSelect(l->b, back, at.base, far, "");
+    to = LLVMBuildAdd(l->b, to, LLVMConstInt(l->i64, (unsigned)(boxes - 1) * LINE, 0), "");
+    from = LLVMBuildICmp(l->b, LLVMIntUGE, from, x->low, "");
+    to = LLVMBuildICmp(l->b, LLVMIntULT, to, x->high, "");
+    at.whole = LLVMBuildAnd(l->b, LLVMBuildAnd(l->b, from, to, ""), there, "");
+    return at;
+}
+
+Val plain_line(Wg *w, const WgPlain *p, const Lines *x, int b, Val j) {
+    Lower *l = w->l;
+    if (x->mn) j = LLVMBuildAnd(l->b, j, i32c(l, LINE / SIZE / APART - 1), "");
+    return LLVMBuildAdd(l->b, p->first[b], LLVMBuildMul(l->b, j, i32c(l, APART), ""), "");
+}
+
+Val plain_address(Wg *w, const WgPlain *p, const Lines *x, const LinesAt *at, int b, Val j) {
+    Lower *l = w->l;
+    Val base = at->base, line = least(l, plain_line(w, p, x, b, j), at->last);
+    if (x->mn) { /* the box */
+        Val box = LLVMBuildUDiv(l->b, j, i32c(l, LINE / SIZE / APART), "");
+        box = LLVMBuildMul(l->b, box, i32c(l, LINE), "");
+        base = LLVMBuildAdd(l->b, base, LLVMBuildZExt(l->b, box, l->i64, ""), "");
+    }
+    return ptx_mad_wide(l, line, x->pitch, base);
+}
+
+/* ---- a stage -------------------------------------------------------------------------------- */
+
+static void issue(Wg *w, const WgPlain *p, const Batch *c, const LinesAt *at, Val *to) {
+    Lower *l = w->l;
+    for (int i = 0; i < c->n; i++) {
+        Val from = plain_address(w, p, &p->x[c->x], &at[c->x], c->b, i32c(l, c->j + i));
+        from = LLVMBuildAnd(l->b, from, LLVMConstInt(l->i64, (uint64_t)-CHUNK, 1), "");
+        for (int k = 0; k < 2; k++)
+            ptx_load_words(l, from, k * CHUNK, at[c->x].whole, &to[i * WORDS + 4 * k]);
+    }
+}
+
+/* Chunks that begin `word` words of four bytes into their buffer, and perhaps two bytes more. */
+static void store_from(Wg *w, const Batch *c, const Val *from, Val to, Val select, int word) {
+    for (int i = 0; i < c->n; i++)
+        ptx_store_shifted(w->l, to, (c->j + i) * APART * LINE, select, &from[i * WORDS + word]);
+}
+
+static void store(Wg *w, const WgPlain *p, const Batch *c, const Val *from, Val stage) {
+    Lower *l = w->l;
+    const Lines *x = &p->x[c->x];
+    Val to = LLVMBuildAdd(l->b, stage, x->at[c->b], ""), off = x->off[c->b];
+    Val bit[4]; /* of the offset: 2, 4, 8 bytes */
+    for (int i = 1; i < 4; i++) {
+        bit[i] = LLVMBuildAnd(l->b, off, i32c(l, 1 << i), "");
+        bit[i] = LLVMBuildICmp(l->b, LLVMIntNE, bit[i], i32c(l, 0), "");
+    }
+    Val select = LLVMBuildSelect(l->b, bit[1], i32c(l, 0x5432), i32c(l, 0x3210), "");
+    LLVMBasicBlockRef leaf[4], two[2], after = block_new(l, "stored");
+    for (int i = 0; i < 2; i++) two[i] = block_new(l, "words");
+    for (int i = 0; i < 4; i++) leaf[i] = block_new(l, "shifted");
+    LLVMBuildCondBr(l->b, bit[3], two[1], two[0]);
+    for (int i = 0; i < 2; i++) {
+        block_enter(l, two[i]);
+        LLVMBuildCondBr(l->b, bit[2], leaf[2 * i + 1], leaf[2 * i]);
+        for (int k = 2 * i; k < 2 * i + 2; k++) {
+            block_enter(l, leaf[k]);
+            store_from(w, c, from, to, select, k);
+            LLVMBuildBr(l->b, after);
+        }
+    }
+    block_enter(l, after);
+}
+
+/* What TMA brings of a stage, one thread asks for. */
+static void load_other(Wg *w, Val k0, Val stage, Val full) {
+    Lower *l = w->l;
+    if (w->t.a.plain && w->t.b.plain) return;
+    LLVMBasicBlockRef one = block_new(l, "tma"), after = block_new(l, "loading");
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, first, one, after);
+    block_enter(l, one);
+    wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
+    wg_load_factors(w, stage, full);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+}
+
+static void publish(Wg *w, Val full) {
+    Lower *l = w->l;
+    Val lane = LLVMBuildAnd(l->b, w->tid, i32c(l, 31), "");
+    ptx_fence_async(l);
+    ptx_warp_sync(l);
+    ptx_mbar_arrive(l, full, LLVMBuildICmp(l->b, LLVMIntEQ, lane, i32c(l, 0), ""));
+}
+
+/* ---- a tile --------------------------------------------------------------------------------- */
+
+/* The first loads of the open tile. */
+static void begin_tile(Wg *w, WgPlain *p, const Batches *all, Loads *x) {
+    Lower *l = w->l;
+    for (int i = 0; i < p->n; i++) {
+        open_lines(w, p, &p->x[i]);
+        x->at[i] = at_stage(w, &p->x[i], i32c(l, 0), LLVMConstInt(l->i1, 1, 0));
+    }
+    for (int i = 0; i < all->buffers; i++)
+        for (int k = 0; k < BATCH * WORDS; k++) x->buffer[i][k] = i32c(l, 0);
+    for (int i = 0; i + 1 < all->buffers; i++) issue(w, p, &all->v[i], x->at, x->buffer[i]);
+}
+
+static void phi_loads(Lower *l, const WgPlain *p, const Batches *all, Loads *x,
+                      LLVMBasicBlockRef before) {
+    for (int i = 0; i < all->buffers; i++)
+        for (int k = 0; k < BATCH * WORDS; k++)
+            x->buffer[i][k] = wg_phi(l, l->i32, x->buffer[i][k], before);
+    for (int i = 0; i < p->n; i++) {
+        LinesAt *at = &x->at[i];
+        at->base = wg_phi(l, l->i64, at->base, before);
+        at->last = wg_phi(l, l->i32, at->last, before);
+        at->whole = wg_phi(l, l->i1, at->whole, before);
+    }
+}
+
+static void phi_loads_next(Lower *l, const WgPlain *p, const Batches *all, const Loads *x,
+                           const Loads *next) {
+    for (int i = 0; i < all->buffers; i++)
+        for (int k = 0; k < BATCH * WORDS; k++) wg_phi_next(l, x->buffer[i][k], next->buffer[i][k]);
+    for (int i = 0; i < p->n; i++) {
+        wg_phi_next(l, x->at[i].base, next->at[i].base);
+        wg_phi_next(l, x->at[i].last, next->at[i].last);
+        wg_phi_next(l, x->at[i].whole, next->at[i].whole);
+    }
+}
+
+/* Stage kt, of which all but the last buffer's batch are coming, and the first loads of the next.
+ */
+static void load_stage(Wg *w, const WgPlain *p, const Batches *all, Loads *x, Ring ring, Val kt,
+                       Val more) {
+    Lower *l = w->l;
+    LinesAt next[2];
+    Val full = wg_full_bar(w, ring.stage);
+    Val stage = wg_at_stage(w, w->smem, ring.stage, w->t.stage_bytes);
+    Val after = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
+    for (int i = 0; i < p->n; i++) next[i] = at_stage(w, &p->x[i], after, more);
+    for (int i = 0; i < all->n; i++) {
+        int soon = i + all->buffers - 1;
+        issue(w, p, &all->v[soon % all->n], soon < all->n ? x->at : next,
+              x->buffer[soon % all->buffers]);
+        if (i == 0) {
+            ptx_mbar_wait(l, wg_empty_bar(w, ring.stage),
+                          LLVMBuildXor(l->b, ring.phase, i32c(l, 1), ""));
+            load_other(w, LLVMBuildMul(l->b, kt, i32c(l, w->t.k), ""), stage, full);
+        }
+        store(w, p, &all->v[i], x->buffer[i % all->buffers], stage);
+    }
+    plain_mend(w, p, x->at, stage, kt);
+    publish(w, full);
+    for (int i = 0; i < p->n; i++) x->at[i] = next[i];
+}
+
+static Ring load_tile(Wg *w, Val tile, Ring r) {
+    Lower *l = w->l;
+    WgPlain *p = w->plain;
+    Batches all = make_batches(w, p);
+    Loads x = {0}, now;
+    Val row0, col0, stages = uniform32(w, wg_k_tiles(w));
+    wg_decode(w, tile, &row0, &col0);
+    wg_open_one(w, w->m.rows, row0);
+    wg_open_one(w, w->m.cols, col0);
+    begin_tile(w, p, &all, &x);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
+    LLVMBuildBr(l->b, body);
+    block_enter(l, body);
+    Val kt = wg_phi(l, l->i32, i32c(l, 0), before);
+    Ring ring = {wg_phi(l, l->i32, r.stage, before), wg_phi(l, l->i32, r.phase, before)};
+    phi_loads(l, p, &all, &x, before);
+    now = x;
+    Val after = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, after, stages, "");
+    load_stage(w, p, &all, &x, ring, kt, more);
+    Ring end = ring_next(w, ring);
+    wg_phi_next(l, kt, after);
+    wg_phi_next(l, ring.stage, end.stage);
+    wg_phi_next(l, ring.phase, end.phase);
+    phi_loads_next(l, p, &all, &now, &x);
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, exit);
+    return end;
+}
+
+void wg_loader_plain(Wg *w) {
+    Lower *l = w->l;
+    WgPlain p = {0};
+    w->plain = &p;
+    LLVMBasicBlockRef after = wg_uniform_begin(w);
+    find_threads(w, &p);
+    wg_tile_loop(w, ring_start(w), load_tile);
+    wg_uniform_end(w, after);
+    LLVMBuildRetVoid(l->b);
+}
