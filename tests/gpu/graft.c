@@ -8,18 +8,43 @@
 
 #include "runtime/fkm.h"
 
-static FkmModule *load(const char *path) {
-    FkmError error;
+typedef struct {
+    void *bytes; // in which the tree's texts lie
+    FkmModule *tree;
+} Module;
+
+static Module load(const char *path) {
+    FkmError error = {"it cannot be read"};
+    Module m = {0};
     FILE *f = fopen(path, "rb");
-    if (!f || fseek(f, 0, SEEK_END)) return NULL;
-    long size = ftell(f);
-    rewind(f);
-    void *bytes = malloc((size_t)size + 1); // aligned to 16; the tree's texts lie in it
-    if (!bytes || fread(bytes, 1, (size_t)size, f) != (size_t)size) return NULL;
-    fclose(f);
-    FkmModule *m = fkm_decode(bytes, (size_t)size, &error);
-    if (!m) fprintf(stderr, "%s: %s\n", path, error.text);
+    long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
+    if (size >= 0) m.bytes = malloc((size_t)size + 1);
+    if (m.bytes) {
+        rewind(f);
+        size_t n = fread(m.bytes, 1, (size_t)size, f);
+        m.tree = fkm_decode(m.bytes, n, &error);
+    }
+    if (f) fclose(f);
+    if (!m.tree) fprintf(stderr, "%s: %s\n", path, error.text);
     return m;
+}
+
+static void unload(Module *m) {
+    if (m->tree) fkm_free(m->tree);
+    free(m->bytes);
+}
+
+// False: the fns are not the same.
+static bool graft(const FkmModule *kernels, const FkmModule *graphs) {
+    if (kernels->n_fns != graphs->n_fns) return false;
+    for (uint32_t i = 0; i < kernels->n_fns; i++) {
+        FkmFn *to = &kernels->fns[i];
+        const FkmFn *from = &graphs->fns[i];
+        if (strcmp(to->name, from->name) != 0 || to->n_tensors != from->n_tensors || !from->graph)
+            return false;
+        to->graph = from->graph;
+    }
+    return true;
 }
 
 static bool save(const FkmModule *m, const char *path) {
@@ -34,15 +59,12 @@ static bool save(const FkmModule *m, const char *path) {
 }
 
 int main(int argc, char **argv) {
-    FkmModule *kernels = argc == 4 ? load(argv[1]) : NULL;
-    FkmModule *graphs = kernels ? load(argv[2]) : NULL;
-    bool ok = graphs && kernels->n_fns == graphs->n_fns;
-    for (uint32_t i = 0; ok && i < kernels->n_fns; i++) {
-        ok = !strcmp(kernels->fns[i].name, graphs->fns[i].name) && graphs->fns[i].graph &&
-             kernels->fns[i].n_tensors == graphs->fns[i].n_tensors;
-        kernels->fns[i].graph = graphs->fns[i].graph;
-    }
-    ok = ok && save(kernels, argv[3]);
+    if (argc != 4) return fprintf(stderr, "gpu_graft KERNELS.fkm GRAPHS.fkm OUT.fkm\n"), 2;
+    Module kernels = load(argv[1]), graphs = load(argv[2]);
+    bool ok = kernels.tree && graphs.tree && graft(kernels.tree, graphs.tree) &&
+              save(kernels.tree, argv[3]);
     if (!ok) fprintf(stderr, "gpu_graft: failed\n");
+    unload(&kernels);
+    unload(&graphs);
     return !ok;
 }

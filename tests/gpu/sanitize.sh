@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: programs under compute-sanitizer. memcheck for ten
-# programs of the general kernel; memcheck and synccheck for every tensor-core variant of the fns below;
-# racecheck for some, where every report must be explained in tests/gpu/races.txt.
+# programs of the general kernel; memcheck and synccheck for every tensor-core variant of the first fn
+# below and some of the others; racecheck for three of its variants, where every report must be explained in tests/gpu/races.txt.
 #
 #     tests/gpu/sanitize.sh [JOBS] [SECONDS]      default: 8 at a time, no new ones after 400 s
 #
@@ -21,33 +21,38 @@ trap 'rm -rf "$work"' EXIT
 
 general="01_rowcol_two_out 05_attn_packed_qkv 12_rope_attn 18_ce_ignore 21_w4a16_group 29_quant_rows
     43_written_range lang_09_paged types gathers"
-# MODULE FN SIZES: ragged in M, N and K, some with more tiles than multiprocessors.
-fast="gemm_cases bias_gelu -s M=300 -s N=520 -s K=200
-gemm_cases two -s M=129 -s N=264 -s K=72
-gemm_cases gated -s M=200 -s N=136 -s K=64
-gemm_cases rowcol -s M=1100 -s N=1032 -s K=72
-gemm_orders tn -s M=264 -s N=136 -s K=72
-gemm_orders heads -s B=2 -s H=8 -s M=72 -s N=136 -s K=80
-fp8_rowscale fp8_rowscale -s M=130 -s N=272 -s K=144
-linear_gelu linear_gelu -s M=1 -s N=64 -s K=64
-linear_gelu linear_gelu -s M=77 -s N=99 -s K=51"
-raced="coop_128x256 pingpong_128x128 direct_128x256" # of the first of them
+# So many variants at the most (from there on in turn), MODULE FN SIZES: ragged in M, N and K, some with
+# more tiles than multiprocessors.
+fast="99 gemm_cases bias_gelu -s M=300 -s N=520 -s K=200
+3 gemm_cases two -s M=129 -s N=264 -s K=72
+3 gemm_cases gated -s M=200 -s N=136 -s K=64
+3 gemm_cases rowcol -s M=1100 -s N=1032 -s K=72
+3 gemm_orders tn -s M=264 -s N=136 -s K=72
+3 gemm_orders heads -s B=2 -s H=8 -s M=72 -s N=136 -s K=80
+3 fp8_rowscale fp8_rowscale -s M=130 -s N=272 -s K=144
+2 linear_gelu linear_gelu -s M=1 -s N=64 -s K=64
+2 linear_gelu linear_gelu -s M=77 -s N=99 -s K=51"
+raced="coop pingpong direct" # of the first of them a variant of each kind
 
-# The variants of a fn that take the sizes, other than the general kernel.
-variants() { # MODULE FN SIZES...
-    local module=$1 fn=$2
-    shift 2
+# Of the variants of a fn that take the sizes, other than the general kernel, so many: other ones for
+# every TURN.
+variants() { # TURN MOST MODULE FN SIZES...
+    local turn=$1 most=$2 module=$3 fn=$4
+    shift 4
     "$run" --list --fn "$fn" "$@" "$mods/$module.fkm" | grep -v 'not for these' |
-        sed -n 's/^  variant=\([^ ]*\) .*/\1/p' | sort -u | grep -vx general
+        sed -n 's/^  variant=\([^ ]*\) .*/\1/p' | sort -u | grep -vx general |
+        awk -v turn="$turn" -v most="$most" '{ v[NR] = $0 }
+            END { for (i = 0; i < NR && i < most; i++) print v[(turn * most + i) % NR + 1] }'
 }
 
 jobs_of() { # one a line: TOOL NAME MODULE ARGUMENTS OF FKRUN
-    local name row module fn sizes v found
+    local name row most module fn sizes v found turn=0
     for name in $general; do echo "memcheck $name $name --seed 3"; done
     while read -r row; do
-        read -r module fn sizes <<< "$row"
+        read -r most module fn sizes <<< "$row"
         # shellcheck disable=SC2086
-        found=$(variants "$module" "$fn" $sizes)
+        found=$(variants $turn "$most" "$module" "$fn" $sizes)
+        turn=$((turn + 1))
         [ -n "$found" ] || found=auto
         for v in $found; do
             name="$fn:$v" force="--variant $v"
@@ -56,8 +61,10 @@ jobs_of() { # one a line: TOOL NAME MODULE ARGUMENTS OF FKRUN
             echo "synccheck $name $module --fn $fn $sizes $force"
         done
     done <<< "$fast"
-    read -r module fn sizes <<< "$fast"
-    for v in $raced; do echo "racecheck $fn:$v $module --fn $fn $sizes --variant $v"; done
+    read -r most module fn sizes <<< "$fast"
+    # shellcheck disable=SC2086
+    for v in $raced; do variants 0 99 "$module" "$fn" $sizes | grep "^$v" | head -n 1; done |
+        sed "s|.*|racecheck $fn:& $module --fn $fn $sizes --variant &|"
 }
 
 # Prints what a report says beyond what is explained; its first lines.
@@ -89,7 +96,7 @@ one() { # A line of jobs_of: its verdict, one line, and in the log all that was 
 }
 export -f one unexplained
 
-read -r module fn sizes <<< "$fast"
+read -r _ module fn sizes <<< "$fast"
 # shellcheck disable=SC2086
 if ! "$tool" --tool memcheck "$run" --fn "$fn" $sizes "$mods/$module.fkm" > "$work/first" 2>&1; then
     head -n 12 "$work/first"

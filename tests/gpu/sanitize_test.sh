@@ -4,7 +4,7 @@
 cat > fkrun.sh <<'END'
 #!/bin/bash
 printf '%s\n' "LIST f step=0" "  variant=coop_128x256 predicted=1us sm_90a: registers=168" \
-    "  variant=direct_128x256 predicted=1us" "  variant=wide predicted=1us not for these sizes and layouts" \
+    "  variant=direct_128x256 predicted=1us" "  variant=coop_256x128 predicted=1us" "  variant=wide predicted=1us not for these sizes and layouts" \
     "  variant=general predicted=?"
 END
 cat > tool.sh <<'END'
@@ -28,11 +28,11 @@ chmod +x fkrun.sh tool.sh
 cp "$root/tests/gpu/races.txt" races.txt
 sanitize() { env SAYS="$1" SANITIZER="$work/tool.sh" FKRUN="$work/fkrun.sh" RACES="$work/races.txt" \
     SANITIZE_LOG="$work/log" bash "$root/tests/gpu/sanitize.sh" 4 "${@:2}"; }
-all=$((10 + 9 * 2 * 2 + 3))
+all=$((10 + 2 * (3 + 6 * 3 + 2 * 2) + 2)) # a program; a variant twice, there are three; a race
 run 0 "all clean" sanitize nothing
 has "$out" "$all clean, 0 failed, 0 not run"
 has "$out" "clean synccheck bias_gelu:coop_128x256"
-has "$out" "clean racecheck bias_gelu:pingpong_128x128"
+has "$out" "clean racecheck bias_gelu:direct_128x256"
 hasnt "$out" "wide"
 run 1 "an access outside" sanitize memory
 has "$out" "FAIL (9) memcheck bias_gelu:direct_128x256: "
