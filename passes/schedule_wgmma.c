@@ -174,17 +174,18 @@ static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
 /* Small tiles move more bytes for a product, which costs clock where the chip is at the limit of
  * its power: long problems of long sums. In thousandths. */
 static const Ix *power(IxPool *p, const Tile *c, const Ix *k, const Ix *cycles) {
-    int area = c->bm * c->bn;
-    int more = c->kind != PINGPONG || area < 128 * 128 ? 0 : area == 128 * 128 ? 50 : 15;
+    int64_t less = 128 * 256 - c->bm * c->bn, more = 0;
+    if (groups(c) > 1 && less > 0) more = 50 * less * less / (16384 * 16384);
+    if (pair_rows(c) * pair_cols(c) == 1) more += 8;
     const Ix *deep = least(p, ix_div(p, k, ix_const(p, 2048)), 1);
     const Ix *lasts = least(p, ix_div(p, cycles, ix_const(p, 28000)), 1);
     return plus(p, times(p, ix_mul(p, deep, lasts), more), 1000);
 }
 
-/* Nanoseconds at 1.7 GHz, 132 multiprocessors. 5000 cycles go into start and exit. With ping-pong
- * one group's epilogue hides behind the other's main loop. Memory gives 2529 bytes a cycle (4.3
- * TB/s); of the two bounds the lower counts a little too, since neither hides the other wholly.
- * Constants fitted on nine shapes, and on some of misaligned rows, H200, 2026-11. */
+/* Nanoseconds at 1.7 GHz, 132 multiprocessors. 5000 cycles go into start and exit, of pairs 6500.
+ * With ping-pong one group's epilogue hides behind the other's main loop. Memory gives 2529 bytes a
+ * cycle (4.3 TB/s); of the two bounds the lower counts a little too, since neither hides the other
+ * wholly. Constants fitted on nine shapes, and on some of misaligned rows, H200, 2026-11. */
 static const Ix *price(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     int64_t area = (int64_t)c->bm * c->bn;
@@ -204,7 +205,8 @@ static const Ix *price(const Gemm *g, const Tile *c) {
         ix_div(p, ix_mul(p, cycles, power(p, c, extent(g, g->m.k), cycles)), ix_const(p, 1000));
     const Ix *memory = scaled(p, count_bytes(g), 1, 2529);
     cycles = ix_add(p, ix_max(p, cycles, memory), scaled(p, ix_min(p, cycles, memory), 1, 8));
-    return scaled(p, plus(p, cycles, 5000), 10, 17);
+    int start = pair_rows(c) * pair_cols(c) > 1 ? 6500 : 5000;
+    return scaled(p, plus(p, cycles, start), 10, 17);
 }
 
 /* ---- schedules ---- */
@@ -269,7 +271,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     s->threads = 128 * (1 + groups(c));
     s->pingpong = c->kind == PINGPONG;
     s->persistent = true;
-    s->raster = small ? 1 : 16 / pair_rows(c);
+    s->raster = small ? 1 : (c->kind == PINGPONG ? 12 : 16) / pair_rows(c);
     if (pair_rows(c) * pair_cols(c) > 1) {
         s->cluster[0] = pair_rows(c), s->cluster[1] = pair_cols(c), s->cluster[2] = 1;
         s->name = arena_printf(a, "%s_%dx%d", s->name, s->cluster[0], s->cluster[1]);
@@ -313,8 +315,8 @@ static bool is_gemm(const TProg *t, Gemm *g) {
 }
 
 typedef struct Candidate {
-    Schedule *s;
-    bool always;
+    Tile tile;
+    const Ix *cost;
 } Candidate;
 
 /* Cheapest first, if the costs are constants. Insertion: stable, few. */
@@ -322,13 +324,49 @@ static void sort(Candidate *c, int n) {
     for (int i = 1; i < n; i++)
         for (int k = i; k > 0; k--) {
             int64_t before, after;
-            if (!ix_is_const(c[k - 1].s->cost, &before) || !ix_is_const(c[k].s->cost, &after))
-                break;
+            if (!ix_is_const(c[k - 1].cost, &before) || !ix_is_const(c[k].cost, &after)) break;
             if (before <= after) break;
             Candidate swap = c[k];
             c[k] = c[k - 1];
             c[k - 1] = swap;
         }
+}
+
+static void add(const Gemm *g, Candidate *list, int *n, Tile t) {
+    list[*n] = (Candidate){t, price(g, &t)};
+    ++*n;
+}
+
+static bool in_table(const Tile *t) {
+    for (int i = 0; i < TILES; i++)
+        if (tiles[i].kind == t->kind && tiles[i].bm == t->bm && tiles[i].bn == t->bn &&
+            pair_rows(&tiles[i]) == pair_rows(t) && pair_cols(&tiles[i]) == pair_cols(t))
+            return true;
+    return false;
+}
+
+enum { COLS_STEP = 16, COLS_LEAST = 96, COLS_MOST = 256, MOST_SUMS = 192, BETWEEN = 256 };
+
+/* For known sizes, tiles between those of the table: which one cuts the columns with little waste
+ * is known. */
+static void add_between(const Gemm *g, Candidate *list, int *n) {
+    static const Tile base[] = {{.kind = COOP, .bm = 128},
+                                {.kind = COOP, .bm = 256},
+                                {.kind = PINGPONG, .bm = 64},
+                                {.kind = PINGPONG, .bm = 128},
+                                {.kind = PINGPONG, .bm = 192}};
+    for (size_t b = 0; b < sizeof base / sizeof *base; b++)
+        for (int bn = COLS_LEAST; bn <= COLS_MOST; bn += COLS_STEP)
+            for (int pair = 0; pair < 3; pair++) {
+                Tile t = base[b];
+                int rows = t.kind == COOP ? t.bm / groups(&t) : t.bm;
+                t.bn = bn, t.pair_rows = pair == 1 ? 2 : 1, t.pair_cols = pair == 2 ? 2 : 1;
+                if (rows / 64 * bn / 2 > MOST_SUMS || in_table(&t) || (pair && t.bm < 128))
+                    continue;
+                add(g, list, n, t);
+                Candidate *c = &list[*n - 1];
+                c->cost = scaled(g->t->ix, c->cost, 103, 100); /* the table's are proven */
+            }
 }
 
 /* Adds what suits, cheapest first if the sizes are known; nothing when the program has another
@@ -337,18 +375,19 @@ static void sort(Candidate *c, int n) {
 void schedule_wgmma(PassCtx *cx, Step *step) {
     Gemm g;
     if (!(cx->target->has & TGT_W) || cx->strict || !is_gemm(step->tile, &g)) return;
-    Candidate c[TILES];
+    Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + BETWEEN);
     int n = 0;
-    for (int i = 0; i < TILES; i++) {
-        Candidate new = {make(cx, &g, &tiles[i]), tiles[i].always};
-        if (fits_tier(step->tile, new.s)) c[n++] = new;
-    }
+    for (int i = 0; i < TILES; i++) add(&g, c, &n, tiles[i]);
+    bool known = ix_is_const(c[0].cost, NULL);
+    if (known) add_between(&g, c, &n);
+    FK_ASSERT(n <= TILES + BETWEEN);
     sort(c, n);
-    bool known = n && ix_is_const(c[0].s->cost, NULL);
     int best = known ? BEST : KEPT;
     for (int i = 0, kept = 0; i < n; i++) {
-        if (!(known && c[i].always) && kept >= best) continue;
-        vec_push(cx->arena, &step->schedules, c[i].s);
+        if (!(known && c[i].tile.always) && kept >= best) continue;
+        Schedule *s = make(cx, &g, &c[i].tile);
+        if (!fits_tier(step->tile, s)) continue;
+        vec_push(cx->arena, &step->schedules, s);
         kept++;
     }
 }
