@@ -22,11 +22,16 @@ typedef struct Shape {
 } Shape;
 
 static const Shape shapes[] = {
-    {4096, 4096, 4096, "coop_128x256 coop_256x128"},
-    {8192, 8192, 8192, "pingpong_192x128"},
-    {8192, 8192, 1024, "pingpong_192x128 pingpong_128x128"},
+    {4096, 4096, 4096, "coop_128x256_2x1 coop_256x128_1x2"},
+    {8192, 8192, 8192, "pingpong_192x128_1x2"},
+    {8192, 8192, 1024, "pingpong_192x128_1x2"},
     {8192, 8192, 512, "pingpong_128x128"},
-    {16384, 4096, 4096, "pingpong_192x128"},
+    /* rows that do not begin at cache lines: pairs of CTAs read less */
+    {15000, 3000, 12008, "coop_128x256_2x1 coop_256x128_1x2"},
+    {6000, 12000, 8008, "pingpong_192x128_1x2"},
+    {10339, 9360, 4616, "pingpong_192x128_1x2"},
+    {2331, 2848, 1704, "coop_128x256_2x1 coop_256x128_1x2"},
+    {16384, 4096, 4096, "pingpong_192x128_1x2"},
     {1000, 4104, 4096, "coop_256x128"},
     {512, 4096, 4096, "coop_128x128"},
     {256, 4096, 4096, "pingpong_64x128"},
