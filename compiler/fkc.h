@@ -56,7 +56,7 @@ typedef struct fkc_options {
     const char *ptx_version; /* "8.0"; NULL: the lowest that will do */
     const char *const *bind; /* "NAME=VALUE", n_bind of them */
     int n_bind;
-    int no_fuse, strict, invariant, no_expect, strip;
+    int no_fuse, strict, invariant, fast_accum, no_expect, strip;
     const char *dump_after; /* a pass, or "all" */
     const char *stop_after; /* a pass: FKC_GRAPH is the graph then, nothing else is made */
     /* If n_run_pass > 0 the text is a graph, these passes run on it, and FKC_GRAPH is the result.

@@ -188,6 +188,7 @@ static fkc_options library_options(const Options *o) {
     f.n_bind = o->bind.n;
     f.no_fuse = o->no_fuse;
     f.strict = o->strict;
+    f.fast_accum = o->fast_accum;
     f.invariant = o->invariant;
     f.no_expect = o->no_expect;
     f.strip = o->strip;

@@ -65,7 +65,8 @@ static PassCtx pass_context(const Job *j) {
                      .diags = j->diags,
                      .strict = j->opt->strict,
                      .fuse = !j->opt->no_fuse,
-                     .invariant = j->opt->invariant};
+                     .invariant = j->opt->invariant,
+                     .fast_accum = j->opt->fast_accum};
 }
 
 /* ---- the stages --------------------------------------------------------------------------------

@@ -263,7 +263,7 @@ static void check_output(Run *r, Eval *e, int param, double deadline, Verdict *v
               .points = &points,
               .samples = ARENA_ARRAY(&scratch, Sample, points.n),
               .deadline = deadline};
-    Tolerance tol = run_tolerance(r->graph, param);
+    Tolerance tol = run_tolerance(r->graph, param, r->opt->fast_accum ? r->sizes : NULL);
     evaluate(&w);
     judge(v, r, &w, &tol);
     arena_free(&scratch);

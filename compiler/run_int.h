@@ -82,7 +82,8 @@ typedef struct Tolerance {
     double norm, element;
     int64_t integer; /* of integers: how far off they may be */
 } Tolerance;
-Tolerance run_tolerance(const Graph *g, int param);
+/* fast_accum: NULL, or the sizes: sums of fp8 products were left to tensor cores. */
+Tolerance run_tolerance(const Graph *g, int param, const int64_t *fast_accum);
 
 /* Multiply-adds of the sums of products, twice. */
 double run_flops(const Graph *g, const int64_t *sizes);

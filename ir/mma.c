@@ -52,7 +52,7 @@ static bool find_product(const TProg *t, const TInst *loop, const TInst **p, con
 
 static bool find_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f, Str *why) {
     const TTensor *x = &t->tensors.v[load->tensor];
-    *f = (MmaFactor){load, -1, -1, false};
+    *f = (MmaFactor){load, x->type, -1, -1, false};
     if (x->rank > 5) return no(why, "%s has rank %d, above 5", x->name, x->rank);
     if (load->checked) return no(why, "%s is read outside its domain", x->name);
     for (int d = 0; d < load->nix; d++) {
@@ -76,6 +76,8 @@ static bool find_factor(const TProg *t, const TInst *load, int row, int k, MmaFa
     f->k_major = f->depth == x->rank - 1;
     if (!f->k_major && f->row != x->rank - 1)
         return no(why, "neither k nor the rows are the last dimension of %s", x->name);
+    if (!f->k_major && dtype_bits(x->type) == 8)
+        return no(why, "k is not the last dimension of %s, as fp8 needs it", x->name);
     return true;
 }
 
@@ -112,6 +114,13 @@ static bool pointwise(const TProg *t, const Mma *m, Str *why) {
     return true;
 }
 
+/* Bytes of an element, 0: the two do not go together. */
+static int factor_size(DType p, DType q) {
+    if (p == q && (p == DT_bf16 || p == DT_f16)) return 2;
+    bool fp8 = (p == DT_e4m3 || p == DT_e5m2) && (q == DT_e4m3 || q == DT_e5m2);
+    return fp8 ? 1 : 0;
+}
+
 bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     *m = (Mma){.rows = rows, .cols = cols};
     for (int k = 0; k < t->body.inst.n; k++)
@@ -121,9 +130,8 @@ bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     if (!find_product(t, m->loop, &p, &q, why)) return false;
     m->carry = m->loop->carries.v[0].id;
     m->k = m->loop->axis;
-    m->type = t->tensors.v[p->tensor].type;
-    if (t->tensors.v[q->tensor].type != m->type || (m->type != DT_bf16 && m->type != DT_f16))
-        return no(why, "the factors are not of one 16-bit float type");
+    m->size = factor_size(t->tensors.v[p->tensor].type, t->tensors.v[q->tensor].type);
+    if (!m->size) return no(why, "the factors are neither of one 16-bit float type nor of fp8");
     if (rows < 0 && !find_axes(t, p, q, &m->rows, &m->cols, why)) return false;
     bool p_rows = uses_axis(p, m->rows);
     const TInst *a = p_rows ? p : q, *b = p_rows ? q : p;
@@ -232,9 +240,13 @@ static void lay_mn_major(MmaSmem *s, int rows, int k, int size) {
     s->stride = 8 * s->swizzle;
 }
 
+int mma_smem_row(const MmaSmem *s, int row) {
+    return s->mn ? row / s->box * s->box_bytes : row / 8 * s->stride;
+}
+
 static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, MmaSmem *s, Str *why) {
     const TTensor *x = &t->tensors.v[f->load->tensor];
-    int size = dtype_bits(x->type) / 8;
+    int size = dtype_bits(f->type) / 8;
     if (k * size != LINE)
         return no(why, "a stage has %d elements of k of %s, not %d", LINE / size, x->name, k);
     if (s->swizzle != 128 && (f->k_major || (s->swizzle != 64 && s->swizzle != 32)))
@@ -319,6 +331,43 @@ static bool read_staged(const TProg *t, const Schedule *s, const Mma *m, MmaTile
     return true;
 }
 
+/* ---- partial sums ---- */
+
+static bool cut_pieces(const Schedule *s, MmaTiles *w, Str *why) {
+    int blocks = w->group_rows / 64, pieces = s->pieces ? s->pieces : 1;
+    w->pieces = pieces;
+    w->piece_blocks = blocks % pieces ? 1 : blocks / pieces;
+    w->piece_n = blocks % pieces ? w->n * blocks / pieces : w->n;
+    bool whole =
+        blocks % pieces == 0 || (pieces % blocks == 0 && w->n * blocks % (8 * pieces) == 0);
+    if (w->b.mn && w->piece_n % w->b.box) whole = false;
+    if (!whole)
+        return no(why, "%d rows and %d columns do not cut into %d pieces", w->group_rows, w->n,
+                  pieces);
+    w->sets = s->sets ? s->sets : 1;
+    if (w->sets > 2 || pieces % w->sets)
+        return no(why, "%d sets of partial sums for %d pieces", w->sets, pieces);
+    return true;
+}
+
+static bool read_promote(const Schedule *s, MmaTiles *w, Str *why) {
+    int acc = w->group_rows / 64 * w->n / 2, partial = 0;
+    if (!s->promote && (s->pieces || s->sets || s->turns))
+        return no(why, "pieces, sets and turns are for promotion");
+    if (s->promote) {
+        if (s->promote != w->k)
+            return no(why, "promotion after %d of k; only a stage, %d, is built", s->promote, w->k);
+        if (!cut_pieces(s, w, why)) return false;
+        if (s->turns && (s->pingpong || w->groups != 2))
+            return no(why, "turns are for two groups that share a tile");
+        partial = w->sets * w->piece_blocks * w->piece_n / 2;
+    }
+    w->promote = s->promote > 0;
+    if (acc + partial > w->mma_regs - 24)
+        return no(why, "%d accumulators in %d registers", acc + partial, w->mma_regs);
+    return true;
+}
+
 enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty */
 
 /* The factor that two CTAs share is cut into an even number of boxes. */
@@ -342,9 +391,10 @@ static bool read_cluster(const Schedule *s, MmaTiles *w, Str *why) {
 enum { PLAIN_REGS = 120 };
 
 /* All threads that load hold pieces of a stage in registers while they come. */
-static bool fits_plain(const MmaTiles *w, const MmaSmem *s, int rows, Str *why) {
+static bool fits_plain(const MmaTiles *w, const MmaSmem *s, int size, int rows, Str *why) {
     int regs = w->load_regs ? w->load_regs : w->entry_regs;
     if (!s->plain) return true;
+    if (size != 2) return no(why, "plain loads bring 16-bit elements");
     if (s->swizzle != LINE || rows % 32) return no(why, "plain loads bring 32 lines of 128 bytes");
     if (regs < PLAIN_REGS)
         return no(why, "plain loads need %d registers, not %d", PLAIN_REGS, regs);
@@ -361,13 +411,12 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     if (w->n < 8 || w->n > 256 || w->n % 8)
         return no(why, "a tile of %d columns; multiples of 8 up to 256 are right", w->n);
     if (s->pingpong && w->groups != 2) return no(why, "pingpong needs two groups");
-    int acc = w->group_rows / 64 * w->n / 2;
-    if (acc > w->mma_regs - 24) return no(why, "%d accumulators in %d registers", acc, w->mma_regs);
     if (!lay_factor(t, &m->a, w->m, w->k, &w->a, why) ||
         !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, w, why) ||
-        !fits_plain(w, &w->a, w->m, why) || !fits_plain(w, &w->b, w->n, why))
+        !fits_plain(w, &w->a, m->size, w->m, why) || !fits_plain(w, &w->b, m->size, w->n, why))
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
+    if (!read_promote(s, w, why)) return false;
     if (!read_staged(t, s, m, w, why)) return false;
     w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES) + w->groups * w->ring * w->chunk_bytes;
     int read = (w->stages - 1) * w->stage_bytes + w->a.block; /* of a thin tile in the last */

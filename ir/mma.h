@@ -1,16 +1,17 @@
 /* mma.h - tile programs that tensor cores can do, found once for all who ask: the pass that
  * proposes schedules, their verifier, and the backend.
  *
- * Such a program has one loop from 0 to K with one carried f32 sum of the product of two loads of
- * one 16-bit type, `a` over the axis of rows and `b` over the axis of columns. Everything else at
+ * Such a program has one loop from 0 to K with one carried f32 sum of the product of two loads, of
+ * one 16-bit type or of fp8 types, `a` over the axis of rows and `b` over the axis of columns.
+ * Everything else at
  * its top level is pointwise: what comes after the sum may be any DAG of constants, indices, loads
  * and ops, with any number of stores, each over rows and columns.
  *
  * Each factor reads k bare in one dimension, whose whole extent the loop covers (what the hardware
  * reads beyond the end of a tensor is 0, so no end of k needs a mask), and its row axis in another,
  * once and with coefficient 1. One of the two is its last dimension: k (the factor is K-major) or
- * the rows (MN-major). Its other dimensions are read at what further grid axes (batches) and sizes
- * say.
+ * the rows (MN-major, which fp8 cannot be). Its other dimensions are read at what further grid axes
+ * (batches) and sizes say.
  */
 #ifndef FK_IR_MMA_H
 #define FK_IR_MMA_H
@@ -19,6 +20,7 @@
 
 typedef struct MmaFactor {
     const TInst *load;
+    DType type;
     int row, depth; /* dimensions of the row axis and of k */
     bool k_major;   /* k is the last dimension; else the row axis is */
 } MmaFactor;
@@ -26,7 +28,7 @@ typedef struct MmaFactor {
 typedef struct Mma {
     const TInst *loop;
     int carry;
-    DType type; /* of both factors */
+    int size; /* bytes of an element of either factor */
     MmaFactor a, b;
     int rows, cols, k; /* axes */
 } Mma;
@@ -63,6 +65,9 @@ typedef struct MmaSmem {
                              to box, and from 8 k to the next; K-major unused, and from 8 rows */
 } MmaSmem;
 
+/* Bytes from the first of its rows to `row`, the first of a box or of 8. */
+int mma_smem_row(const MmaSmem *s, int row);
+
 /* What the wgmma tier makes of a schedule (schedule.h). */
 typedef struct MmaTiles {
     int m, n, k;    /* elements of a CTA's tile; k: of a stage */
@@ -70,8 +75,12 @@ typedef struct MmaTiles {
     int groups;     /* warpgroups that multiply */
     int group_rows; /* rows of one's accumulator: of a thin tile, more than there are */
     bool thin;      /* m < 64: what wgmma reads as further rows is whatever lies behind them */
-    int load_regs, mma_regs;  /* load_regs 0: all have enough, nothing is handed round */
-    int entry_regs;           /* that a thread has at the start */
+    int load_regs, mma_regs; /* load_regs 0: all have enough, nothing is handed round */
+    int entry_regs;          /* that a thread has at the start */
+    /* With promote: the accumulator of a group is cut into pieces of piece_blocks x 64 rows and
+     * piece_n columns, of which `sets` partial sums have registers. */
+    bool promote;
+    int pieces, sets, piece_blocks, piece_n;
     MmaSmem a, b;             /* the factors in a stage, a before b */
     int stage_bytes;          /* of both */
     int pair_rows, pair_cols; /* CTAs of a cluster along each: 1, or 2 in one of them */

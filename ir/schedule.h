@@ -30,6 +30,10 @@
  * accumulator's fragment: a thread knows (row, column) of each of its registers. A store entry:
  * value of the stored value, place smem: staged through shared memory and TMA, `buffers` of
  * `slabs` boxes, each `swizzle` bytes wide; without an entry, stores go from registers.
+ * promote: the tensor core sums so many k (a stage's) by itself, and what it has is added to sums
+ * in f32 registers. It does so for one of `pieces` parts of a group's rows and columns after the
+ * other, in `sets` register sets of partial sums: with one a group waits for each piece, with two
+ * it adds one while the next is made. turns: groups that share a tile take turns at issuing pieces.
  *
  * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
  * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the
@@ -87,11 +91,13 @@ typedef struct Schedule {
     VEC(SValue) values;
     VEC(SOp) ops;
     VEC(SRole) roles;
-    int cluster[3]; /* CTAs; 0 reads as 1 */
-    int raster;     /* tiles of the second grid axis walked together */
-    int split;      /* parts of the outermost loop on separate CTAs, joined by merge */
-    int halves;     /* a guard's body is issued in so many parts */
-    bool pingpong, persistent;
+    int cluster[3];   /* CTAs; 0 reads as 1 */
+    int raster;       /* tiles of the second grid axis walked together */
+    int split;        /* parts of the outermost loop on separate CTAs, joined by merge */
+    int halves;       /* a guard's body is issued in so many parts */
+    int promote;      /* elements of the outermost loop that the tensor core sums alone; 0: all */
+    int pieces, sets; /* with promote; 0 reads as 1 */
+    bool pingpong, turns, persistent;
     const Ix *cost; /* predicted nanoseconds, of sizes; NULL: not said. Not in the text. */
 } Schedule;
 

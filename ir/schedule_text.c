@@ -9,7 +9,8 @@
  *               | "op" VALUE ["stage" INT] ["order" INT] ["wait" VALUE] ["release" VALUE]
  *               | "role" NAME ["warps" INT] ["regs" INT]
  *               | "cluster" INT INT INT | "raster" INT | "split" INT | "halves" INT
- *               | "pingpong" | "persistent"
+ *               | "promote" INT ["pieces" INT] ["sets" INT]
+ *               | "pingpong" | "turns" | "persistent"
  *     VALUE    := "%" INT
  *
  * What is absent is 0 (no such thing). An example:
@@ -97,7 +98,14 @@ void schedule_print(Str *out, const Schedule *s, const TProg *t) {
     put_line_int(out, "raster", s->raster);
     put_line_int(out, "split", s->split);
     put_line_int(out, "halves", s->halves);
+    if (s->promote) {
+        str_printf(out, "  promote %d", s->promote);
+        put_int(out, "pieces", s->pieces, 0);
+        put_int(out, "sets", s->sets, 0);
+        str_addc(out, '\n');
+    }
     if (s->pingpong) str_add(out, "  pingpong\n");
+    if (s->turns) str_add(out, "  turns\n");
     if (s->persistent) str_add(out, "  persistent\n");
     str_add(out, "}\n");
 }
@@ -185,6 +193,13 @@ static bool read_cluster(Reader *r) {
     return true;
 }
 
+static bool read_promote(Reader *r) {
+    r->s->promote = read_int(r);
+    if (text_accept(r->t, "pieces")) r->s->pieces = read_int(r);
+    if (text_accept(r->t, "sets")) r->s->sets = read_int(r);
+    return true;
+}
+
 static bool read_line(Reader *r) {
     Text *t = r->t;
     Schedule *s = r->s;
@@ -199,7 +214,9 @@ static bool read_line(Reader *r) {
     if (text_accept(t, "raster")) return read_number(r, &s->raster);
     if (text_accept(t, "split")) return read_number(r, &s->split);
     if (text_accept(t, "halves")) return read_number(r, &s->halves);
+    if (text_accept(t, "promote")) return read_promote(r);
     if (text_accept(t, "pingpong")) return s->pingpong = true;
+    if (text_accept(t, "turns")) return s->turns = true;
     if (text_accept(t, "persistent")) return s->persistent = true;
     return false;
 }

@@ -198,7 +198,10 @@ bool schedule_verify(const Schedule *s, const TProg *t, Str *why) {
     }
     verify_pipeline(&v);
     for (int k = 0; k < 3; k++) need(&v, s->cluster[k] >= 0, "cluster of %d", s->cluster[k]);
-    need(&v, s->raster >= 0 && s->split >= 0 && s->halves >= 0, "a count below 0");
+    need(&v,
+         s->raster >= 0 && s->split >= 0 && s->halves >= 0 && s->promote >= 0 && s->pieces >= 0 &&
+             s->sets >= 0,
+         "a count below 0");
     arena_free(&a);
     return v.ok;
 }

@@ -9,6 +9,7 @@ typedef struct PassCtx {
     const Target *target;
     Diags *diags;
     bool strict, fuse, invariant;
+    bool fast_accum;     /* sums of fp8 products are the tensor core's alone */
     const int64_t *hint; /* sizes to price with, one per size; NULL: each 1024 */
     Plan *plan;          /* what tile and schedule make */
 } PassCtx;

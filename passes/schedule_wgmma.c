@@ -1,5 +1,5 @@
-/* schedule_wgmma.c - schedules for programs whose one loop sums products of two 16-bit loads: TMA
- * into shared memory, wgmma, warp roles (ir/schedule.h says what such a schedule means).
+/* schedule_wgmma.c - schedules for programs whose one loop sums products of two 16-bit or fp8
+ * loads: TMA into shared memory, wgmma, warp roles (ir/schedule.h says what such a schedule means).
  *
  * The shape is told by the loop and its loads alone: what comes after the loop may be anything that
  * stands outside of loops and guards. Which tiles are worth making is a rule fitted to measurements
@@ -15,6 +15,7 @@
 typedef struct Gemm {
     const TProg *t;
     Mma m;
+    int sums; /* what it needs of enum Sums */
 } Gemm;
 
 /* ---- tiles and their price ---- */
@@ -24,45 +25,70 @@ typedef enum Kind {
     PINGPONG, /* each has tiles of its own */
     DIRECT,   /* as COOP, but stores from registers: any pitch and alignment */
     THIN,     /* one group, deep ring, direct: all that counts is to keep memory busy */
-    SWAP /* the same with the operands swapped: bm rows of the factor of columns, and bn columns
-            for the few rows of the other */
+    SWAP,   /* the same with the operands swapped: bm rows of the factor of columns, and bn columns
+               for the few rows of the other */
+    TURNS,  /* as COOP, and they take turns at issuing (promotion) */
+    OVERLAP /* as COOP, and each overlaps adding with what it multiplies (promotion, two sets) */
 } Kind;
-static const char *const kind_name[] = {"coop", "pingpong", "direct", "thin", "swap"};
+static const char *const kind_name[] = {"coop", "pingpong", "direct", "thin",
+                                        "swap", "turns",    "overlap"};
+
+/* Sums by what they need: of 16-bit products; of fp8 products, that the tensor core may keep to
+ * itself (--fast-accum); of fp8 products, promoted to f32 every 128. */
+enum Sums { WIDE = 1, FP8 = 2, PROMOTED = 4, ALL = WIDE | FP8 | PROMOTED };
 
 /* A candidate. */
 typedef struct Tile {
+    int sums; /* that it is for */
     Kind kind;
     int bm, bn;
     SEvict rows, cols;        /* the cache and the factors of the program's rows and columns */
     int pair_rows, pair_cols; /* CTAs of a cluster, 2 in one of them; 0 reads as 1 */
     bool plain;               /* loads by threads, and direct: factors of any pitch and alignment */
-    bool always; /* also kept when sizes are known and others are cheaper: for layouts */
+    bool always;      /* also kept when sizes are known and others are cheaper: for layouts */
+    int pieces, sets; /* of promotion; 0 reads as 1 */
+    int loop;         /* percent of the ideal that its main loop takes; 0 reads as 100 */
 } Tile;
 
 /* Without known sizes the first KEPT that fit are made: large, small and thin problems, any layout.
  * Where there are few tiles of rows, the columns' factor is read about once, and the rows' by all.
  */
 static const Tile tiles[] = {
-    {.kind = COOP, .bm = 128, .bn = 256, .pair_rows = 2},
-    {.kind = PINGPONG, .bm = 192, .bn = 128, .pair_cols = 2},
-    {.kind = PINGPONG, .bm = 128, .bn = 128},
-    {.kind = PINGPONG, .bm = 64, .bn = 128, .rows = EVICT_last, .cols = EVICT_first},
-    {.kind = THIN, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
-    {.kind = SWAP, .bm = 64, .bn = 16, .rows = EVICT_last, .cols = EVICT_first},
-    {.kind = DIRECT, .bm = 128, .bn = 256, .always = true},
-    {.kind = DIRECT, .bm = 128, .bn = 256, .plain = true, .always = true},
-    {.kind = THIN, .bm = 64, .bn = 64, .plain = true},
-    {.kind = COOP, .bm = 128, .bn = 128},
-    {.kind = PINGPONG, .bm = 128, .bn = 128, .pair_rows = 2},
-    {.kind = COOP, .bm = 256, .bn = 128},
-    {.kind = COOP, .bm = 256, .bn = 128, .pair_cols = 2},
-    {.kind = SWAP, .bm = 64, .bn = 64, .rows = EVICT_last, .cols = EVICT_first},
+    {FP8, .kind = PINGPONG, .bm = 128, .bn = 192},
+    {WIDE | FP8, .kind = COOP, .bm = 128, .bn = 256, .pair_rows = 2},
+    {WIDE | FP8, .kind = PINGPONG, .bm = 192, .bn = 128, .pair_cols = 2},
+    {WIDE | FP8, .kind = PINGPONG, .bm = 128, .bn = 128},
+    {PROMOTED, .kind = TURNS, .bm = 128, .bn = 192, .loop = 102},
+    {PROMOTED, .kind = COOP, .bm = 128, .bn = 192, .loop = 105},
+    {PROMOTED, .kind = TURNS, .bm = 128, .bn = 256, .pieces = 2, .loop = 102},
+    {PROMOTED, .kind = TURNS, .bm = 128, .bn = 256, .pieces = 2, .pair_rows = 2, .loop = 102},
+    {PROMOTED, .kind = OVERLAP, .bm = 128, .bn = 192, .pieces = 2, .sets = 2, .loop = 105},
+    {PROMOTED, .kind = PINGPONG, .bm = 128, .bn = 96, .pieces = 2, .sets = 2, .loop = 110},
+    {WIDE | FP8, .kind = PINGPONG, .bm = 64, .bn = 128, .rows = EVICT_last, .cols = EVICT_first},
+    {PROMOTED, .kind = PINGPONG, .bm = 64, .bn = 128, .rows = EVICT_last, .cols = EVICT_first,
+     .pieces = 2, .sets = 2, .loop = 120},
+    {ALL, .kind = THIN, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
+    {ALL, .kind = SWAP, .bm = 64, .bn = 16, .rows = EVICT_last, .cols = EVICT_first},
+    {WIDE | FP8, .kind = DIRECT, .bm = 128, .bn = 256, .always = true},
+    {PROMOTED, .kind = DIRECT, .bm = 128, .bn = 192, .always = true, .loop = 105},
+    {WIDE, .kind = DIRECT, .bm = 128, .bn = 256, .plain = true, .always = true},
+    {WIDE, .kind = THIN, .bm = 64, .bn = 64, .plain = true},
+    {WIDE, .kind = COOP, .bm = 128, .bn = 128},
+    {WIDE | FP8, .kind = PINGPONG, .bm = 128, .bn = 128, .pair_rows = 2},
+    {WIDE | FP8, .kind = COOP, .bm = 256, .bn = 128},
+    {WIDE | FP8, .kind = COOP, .bm = 256, .bn = 128, .pair_cols = 2},
+    {ALL, .kind = SWAP, .bm = 64, .bn = 64, .rows = EVICT_last, .cols = EVICT_first},
     /* for known sizes */
-    {.kind = SWAP, .bm = 64, .bn = 8, .rows = EVICT_last, .cols = EVICT_first},
-    {.kind = SWAP, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
-    {.kind = THIN, .bm = 16, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
+    {PROMOTED, .kind = TURNS, .bm = 256, .bn = 128, .pieces = 2, .loop = 102},
+    {ALL, .kind = SWAP, .bm = 64, .bn = 8, .rows = EVICT_last, .cols = EVICT_first},
+    {ALL, .kind = SWAP, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
+    {ALL, .kind = THIN, .bm = 16, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
 };
-enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 13, BEST = 2, STAGE_K = 64, SMS = 132 };
+enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 13, BEST = 2, STAGE_BYTES = 128, SMS = 132 };
+
+static int stage_k(const Gemm *g) {
+    return STAGE_BYTES / g->m.size;
+}
 
 static int groups(const Tile *c) {
     return c->kind == THIN || c->kind == SWAP ? 1 : 2;
@@ -159,8 +185,9 @@ static const Ix *load_time(const Gemm *g, const Tile *c, const MmaFactor *f, int
     return ix_mul(p, there, row_time(g, c, f));
 }
 
-/* Cycles that 64 elements of k take: a multiprocessor issues 4096 bf16 multiply-adds a cycle; of a
- * pair's common factor it loads half; a lone group cannot hide all of its turns around the ring. */
+/* Cycles that a stage takes, 128 bytes of k: a multiprocessor issues 4096 16-bit or 8192 fp8
+ * multiply-adds a cycle; of a pair's common factor it loads half; a lone group cannot hide all of
+ * its turns around the ring. */
 static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     bool swap = c->kind == SWAP;
@@ -190,7 +217,8 @@ static const Ix *price(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     int64_t area = (int64_t)c->bm * c->bn;
     const Ix *rounds = ceil_div(p, count_clusters(g, c), SMS / (pair_rows(c) * pair_cols(c)));
-    const Ix *main = ix_mul(p, ceil_div(p, extent(g, g->m.k), STAGE_K), stage_cycles(g, c));
+    const Ix *main = ix_mul(p, ceil_div(p, extent(g, g->m.k), stage_k(g)), stage_cycles(g, c));
+    if (c->loop) main = scaled(p, main, c->loop, 100);
     const Ix *cycles;
     if (c->kind == PINGPONG) {
         int64_t out = area * (area >= 192 * 128 ? 44 : 37) / 100;
@@ -233,18 +261,21 @@ static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buf
 static int stage_stores(Arena *a, const Gemm *g, const Tile *c, Schedule *s) {
     VEC(const TInst *) list = {0};
     double work = 0; /* of an element, after the loop */
-    int size = 0, rows = c->kind == PINGPONG ? c->bm : c->bm / groups(c);
+    int size = 0, narrowest = 8, rows = c->kind == PINGPONG ? c->bm : c->bm / groups(c);
     for (int i = 0; i < g->t->body.inst.n; i++) {
         const TInst *x = g->t->body.inst.v[i];
         if (x->kind == T_OP) work += cost_op(x->op);
         if (x->kind != T_STORE || list.n == MMA_STAGED || !mma_can_stage(g->t, &g->m, x)) continue;
         vec_push(a, &list, x);
-        size += dtype_bits(g->t->tensors.v[x->tensor].type) / 8;
+        int bytes = dtype_bits(g->t->tensors.v[x->tensor].type) / 8;
+        size += bytes;
+        if (bytes < narrowest) narrowest = bytes;
     }
     int cols = rows == 64 && size <= 2 ? 64 : 32, slabs = 1, buffers = 2;
     if (work > 40) cols = size == 1 || rows == 64 ? 32 : 16; /* long code: less of it */
     if (cols == 64 && c->bn == 256) slabs = 2, buffers = 1;  /* fewer barriers on the way out */
     if (rows > 128 && size > 1) cols = 16; /* few registers are left to hold them */
+    if (cols * narrowest < 32 && rows <= 128) cols = 32 / narrowest; /* the least swizzle */
     while (c->bn % cols) cols /= 2;
     for (int i = 0; i < list.n; i++) {
         int bytes = cols * dtype_bits(g->t->tensors.v[list.v[i]->tensor].type) / 8;
@@ -278,9 +309,14 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     }
     lay(a, s, rows_of(g, c), c->bm);
     lay(a, s, cols_of(g, c), c->bn);
-    lay(a, s, g->m.k, STAGE_K);
+    lay(a, s, g->m.k, stage_k(g));
+    if (g->sums == PROMOTED) {
+        s->promote = stage_k(g);
+        s->pieces = c->pieces, s->sets = c->sets;
+        s->turns = c->kind == TURNS;
+    }
     int slabs = small || c->kind == DIRECT ? 0 : stage_stores(a, g, c, s);
-    int stage = (c->bm + c->bn) * STAGE_K * 2, deepest = small ? 32 : 8;
+    int stage = (c->bm + c->bn) * STAGE_BYTES, deepest = small ? 32 : 8;
     int stages = (cx->target->smem - 2048 - slabs) / stage;
     if (stages > deepest) stages = deepest;
     bool swap = c->kind == SWAP;
@@ -337,10 +373,11 @@ static void add(const Gemm *g, Candidate *list, int *n, Tile t) {
     ++*n;
 }
 
-static bool in_table(const Tile *t) {
+static bool in_table(const Gemm *g, const Tile *t) {
     for (int i = 0; i < TILES; i++)
-        if (tiles[i].kind == t->kind && tiles[i].bm == t->bm && tiles[i].bn == t->bn &&
-            pair_rows(&tiles[i]) == pair_rows(t) && pair_cols(&tiles[i]) == pair_cols(t))
+        if ((tiles[i].sums & g->sums) && tiles[i].kind == t->kind && tiles[i].bm == t->bm &&
+            tiles[i].bn == t->bn && pair_rows(&tiles[i]) == pair_rows(t) &&
+            pair_cols(&tiles[i]) == pair_cols(t))
             return true;
     return false;
 }
@@ -350,18 +387,26 @@ enum { COLS_STEP = 16, COLS_LEAST = 96, COLS_MOST = 256, MOST_SUMS = 192, BETWEE
 /* For known sizes, tiles between those of the table: which one cuts the columns with little waste
  * is known. */
 static void add_between(const Gemm *g, Candidate *list, int *n) {
-    static const Tile base[] = {{.kind = COOP, .bm = 128},
-                                {.kind = COOP, .bm = 256},
-                                {.kind = PINGPONG, .bm = 64},
-                                {.kind = PINGPONG, .bm = 128},
-                                {.kind = PINGPONG, .bm = 192}};
+    static const Tile base[] = {
+        {WIDE | FP8, .kind = COOP, .bm = 128},
+        {WIDE | FP8, .kind = COOP, .bm = 256},
+        {WIDE | FP8, .kind = PINGPONG, .bm = 64},
+        {WIDE | FP8, .kind = PINGPONG, .bm = 128},
+        {WIDE | FP8, .kind = PINGPONG, .bm = 192},
+        {PROMOTED, .kind = TURNS, .bm = 128, .pieces = 1, .sets = 1, .loop = 102},
+        {PROMOTED, .kind = TURNS, .bm = 256, .pieces = 2, .sets = 1, .loop = 102},
+        {PROMOTED, .kind = PINGPONG, .bm = 128, .pieces = 2, .sets = 2, .loop = 110},
+    };
     for (size_t b = 0; b < sizeof base / sizeof *base; b++)
         for (int bn = COLS_LEAST; bn <= COLS_MOST; bn += COLS_STEP)
             for (int pair = 0; pair < 3; pair++) {
                 Tile t = base[b];
-                int rows = t.kind == COOP ? t.bm / groups(&t) : t.bm;
+                int rows = t.kind == PINGPONG ? t.bm : t.bm / groups(&t);
+                int regs = rows / 64 * bn / 2; /* sums, and partial ones */
+                if (t.pieces) regs += regs / t.pieces * t.sets;
                 t.bn = bn, t.pair_rows = pair == 1 ? 2 : 1, t.pair_cols = pair == 2 ? 2 : 1;
-                if (rows / 64 * bn / 2 > MOST_SUMS || in_table(&t) || (pair && t.bm < 128))
+                if (!(t.sums & g->sums) || regs > MOST_SUMS || in_table(g, &t) ||
+                    (pair && t.bm < 128))
                     continue;
                 add(g, list, n, t);
                 Candidate *c = &list[*n - 1];
@@ -370,14 +415,16 @@ static void add_between(const Gemm *g, Candidate *list, int *n) {
 }
 
 /* Adds what suits, cheapest first if the sizes are known; nothing when the program has another
- * shape or the target no wgmma. Under --strict factors stay as they are: 16-bit products are
- * exact in f32, so only the order of the sum is the tensor core's, which strict refuses. */
+ * shape or the target no wgmma. Under --strict factors stay as they are: 16-bit and fp8 products
+ * are exact in f32, so only the sum is the tensor core's, which strict refuses. */
 void schedule_wgmma(PassCtx *cx, Step *step) {
     Gemm g;
     if (!(cx->target->has & TGT_W) || cx->strict || !is_gemm(step->tile, &g)) return;
+    g.sums = g.m.size == 2 ? WIDE : cx->fast_accum ? FP8 : PROMOTED;
     Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + BETWEEN);
     int n = 0;
-    for (int i = 0; i < TILES; i++) add(&g, c, &n, tiles[i]);
+    for (int i = 0; i < TILES; i++)
+        if (tiles[i].sums & g.sums) add(&g, c, &n, tiles[i]);
     bool known = ix_is_const(c[0].cost, NULL);
     if (known) add_between(&g, c, &n);
     FK_ASSERT(n <= TILES + BETWEEN);

@@ -58,16 +58,18 @@ void ptx_load_words(Lower *l, Val from, int offset, Val pred, Val *v);
 Val ptx_mad_wide(Lower *l, Val a, Val b, Val c); /* i32 * i32 + i64, signed */
 void ptx_warp_sync(Lower *l);
 
-/* wgmma. acc: (blocks of 64 rows) x n / 2 f32, block by block; replaced by the new values, which
- * may not be touched before ptx_wgmma_wait has them too. */
+/* wgmma: a batch. acc: (blocks of 64 rows) x n / 2 f32, block by block; replaced by the new values,
+ * which may not be touched before ptx_wgmma_wait has them too. */
 typedef struct Wgmma {
-    DType type;           /* bf16 or f16 */
-    int blocks, n, steps; /* steps: of 16 along k */
+    DType a_type, b_type; /* bf16 or f16, both; or fp8 */
+    int blocks, n, steps; /* steps: of 32 bytes along k */
     WgmmaOperand a, b;
 } Wgmma;
-/* a, b: i32, low words. */
+/* a, b: i32, low words. add: i32, 0: overwrites acc, else adds to it; NULL: overwrites. */
 void ptx_wgmma(Lower *l, const Wgmma *w, Val a, Val b, Val add, Val *acc);
-void ptx_wgmma_wait_group(Lower *l, int pending); /* no accumulator is read after it */
-void ptx_wgmma_wait(Lower *l, int n, Val *acc);   /* for all; acc may be read */
+/* Until at most `pending` of the batches issued last go on: no accumulator is read after it; or
+ * acc, of a batch that is done then, may be read. */
+void ptx_wgmma_wait_group(Lower *l, int pending);
+void ptx_wgmma_wait(Lower *l, int pending, int n, Val *acc);
 
 #endif

@@ -271,12 +271,13 @@ static Val rows_aligned(Lower *l, const TTensor *t, Val base, int bytes) {
     return LLVMBuildICmp(e, LLVMIntEQ, low, LLVMConstInt(l->i64, 0, 0), "");
 }
 
-/* Two 16-bit values rounded together: *lo and *hi become the halves of one. */
+/* Two values of 16 or 8 bits rounded together: *lo and *hi become the halves of one. */
 static Val round_together(Lower *l, const TTensor *t, Val *lo, Val *hi) {
     Val pair = type_bits_pair(l, t->type, *lo, *hi);
-    *lo = LLVMBuildTrunc(l->b, pair, l->i16, "");
-    *hi = LLVMBuildLShr(l->b, pair, LLVMConstInt(l->i32, 16, 0), "");
-    *hi = LLVMBuildTrunc(l->b, *hi, l->i16, "");
+    Ty half = LLVMTypeOf(*lo), whole = LLVMTypeOf(pair);
+    *lo = LLVMBuildTrunc(l->b, pair, half, "");
+    *hi = LLVMBuildLShr(l->b, pair, LLVMConstInt(whole, LLVMGetIntTypeWidth(half), 0), "");
+    *hi = LLVMBuildTrunc(l->b, *hi, half, "");
     return pair;
 }
 
@@ -292,7 +293,7 @@ static void store_pair(Lower *l, const PairStore *p, Val lo, Val hi, Val in_lo, 
     int size = dtype_bits(p->t->type) / 8;
     Val a = stored_bits(l, p->i, p->t, lo), b = stored_bits(l, p->i, p->t, hi);
     Val two = both(l, p->aligned, in_hi), apart = LLVMBuildNot(l->b, p->aligned, "");
-    Val pair = size == 2 ? round_together(l, p->t, &a, &b) : type_bits_pair(l, p->t->type, a, b);
+    Val pair = size <= 2 ? round_together(l, p->t, &a, &b) : type_bits_pair(l, p->t->type, a, b);
     ptx_store_at(l, 2 * size, p->ptr, p->offset, pair, two);
     Val one = both(l, in_lo, LLVMBuildNot(l->b, two, ""));
     ptx_store_at(l, size, p->ptr, p->offset, a, one);
@@ -330,16 +331,16 @@ static int paired_axis(const Lower *l, const TInst *i, const TTensor *t) {
     return l->axis[axis].open && l->axis[axis].pairs && dtype_bits(t->type) <= 32 ? axis : -1;
 }
 
-/* What a store writes of each element. 16-bit neighbours that the thread holds are rounded together
- * even when they do not lie side by side in memory: it is one instruction, and ptxas, which packs
- * lone ones itself, then moves them among the wgmmas and serialises those (C7514). NULL: there are
- * no such neighbours. */
+/* What a store writes of each element. Neighbours of 16 or 8 bits that the thread holds are rounded
+ * together even when they do not lie side by side in memory: it is one instruction, and ptxas,
+ * which packs lone ones itself, then moves them among the wgmmas and serialises those (C7514).
+ * NULL: there are no such neighbours. */
 static Val *rounded_pairs(Lower *l, const TInst *i, const TTensor *t, const Frag *v,
                           const Frag *all) {
     int axis = -1, inner = 1;
     for (int a = 0; a < l->t->axes.n; a++)
         if ((all->mask >> a & 1) && l->axis[a].pairs) axis = a;
-    if (axis < 0 || dtype_bits(t->type) != 16) return NULL;
+    if (axis < 0 || dtype_class(t->type) != DC_REAL || dtype_bits(t->type) > 16) return NULL;
     for (int a = axis + 1; a < l->t->axes.n; a++)
         if (all->mask >> a & 1) inner *= l->axis[a].count;
     Val *raw = ARENA_ARRAY(l->arena, Val, all->n);

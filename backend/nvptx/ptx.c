@@ -136,3 +136,15 @@ Val ptx_cvt_pair(Lower *l, bool bf16, Val lo, Val hi) {
     Val arg[2] = {lo, hi};
     return ptx_asm(l, text, "=r,f,f", ASM_PURE, l->i32, arg, 2);
 }
+
+Val ptx_cvt_fp8_pair(Lower *l, bool e4m3, Val lo, Val hi) {
+    const char *text = e4m3 ? "cvt.rn.satfinite.e4m3x2.f32 $0, $2, $1;"
+                            : "cvt.rn.satfinite.e5m2x2.f32 $0, $2, $1;";
+    Val arg[2] = {lo, hi};
+    return ptx_asm(l, text, "=h,f,f", ASM_PURE, l->i16, arg, 2);
+}
+
+Val ptx_cvt_fp8_f16(Lower *l, bool e4m3, Val pair) {
+    const char *text = e4m3 ? "cvt.rn.f16x2.e4m3x2 $0, $1;" : "cvt.rn.f16x2.e5m2x2 $0, $1;";
+    return ptx_asm(l, text, "=r,h", ASM_PURE, l->i32, &pair, 1);
+}

@@ -221,9 +221,9 @@ void ptx_warp_sync(Lower *l) {
 /* ---- wgmma ---------------------------------------------------------------------------------- */
 
 /* "=f" n times, then what ties inputs to them: accumulators stay in their registers. */
-static void tied(Str *regs, int n) {
+static void tied(Str *regs, int n, bool in) {
     for (int i = 0; i < n; i++) str_add(regs, i ? ",=f" : "=f");
-    for (int i = 0; i < n; i++) str_printf(regs, ",%d", i);
+    for (int i = 0; i < n && in; i++) str_printf(regs, ",%d", i);
 }
 
 static Ty many(const Lower *l, int n) {
@@ -232,35 +232,37 @@ static Ty many(const Lower *l, int n) {
     return LLVMStructTypeInContext(l->cx, t, (unsigned)n, 0);
 }
 
-static void one_wgmma(Str *s, const Wgmma *w, int block, int step) {
-    const char *t = w->type == DT_bf16 ? "bf16" : "f16";
-    int per = w->n / 2, n = w->blocks * per;
-    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 da, {lo, ha};\n\t", 2 * n,
+/* a, b: the numbers of the operands with their low words. */
+static void one_wgmma(Str *s, const Wgmma *w, int block, int step, int a, const char *add) {
+    int per = w->n / 2, size = dtype_bits(w->a_type) / 8;
+    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 da, {lo, ha};\n\t", a,
                block * w->a.block + step * w->a.step);
-    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 db, {lo, hb};\n\t", 2 * n + 1, step * w->b.step);
-    str_printf(s, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {", w->n, t, t);
+    str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 db, {lo, hb};\n\t", a + 1, step * w->b.step);
+    str_printf(s, "wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {", w->n, 32 / size,
+               dtype_name(w->a_type), dtype_name(w->b_type));
     for (int i = 0; i < per; i++) str_printf(s, i ? ",$%d" : "$%d", block * per + i);
-    str_printf(s, "}, da, db, %s, 1, 1, %d, %d;\n\t", step ? "1" : "p", w->a.mn, w->b.mn);
+    str_printf(s, "}, da, db, %s, 1, 1", step ? "1" : add);
+    if (size == 2) str_printf(s, ", %d, %d", w->a.mn, w->b.mn); /* fp8 is K-major */
+    str_add(s, ";\n\t");
 }
 
 void ptx_wgmma(Lower *l, const Wgmma *w, Val a, Val b, Val add, Val *acc) {
-    int n = w->blocks * w->n / 2;
+    int n = w->blocks * w->n / 2, ins = add ? n : 0, at = n + ins;
     Str text = {0}, regs = {0};
-    str_printf(&text,
-               "{\n\t.reg .pred p;\n\t.reg .b32 lo, ha, hb;\n\t.reg .b64 da, db;\n\t"
-               "setp.ne.b32 p, $%d, 0;\n\tmov.b32 ha, %u;\n\tmov.b32 hb, %u;\n\t"
-               "wgmma.fence.sync.aligned;\n\t",
-               2 * n + 2, w->a.high, w->b.high);
+    str_add(&text, "{\n\t.reg .pred p;\n\t.reg .b32 lo, ha, hb;\n\t.reg .b64 da, db;\n\t");
+    if (add) str_printf(&text, "setp.ne.b32 p, $%d, 0;\n\t", at + 2);
+    str_printf(&text, "mov.b32 ha, %u;\n\tmov.b32 hb, %u;\n\twgmma.fence.sync.aligned;\n\t",
+               w->a.high, w->b.high);
     for (int k = 0; k < w->steps; k++)
-        for (int m = 0; m < w->blocks; m++) one_wgmma(&text, w, m, k);
+        for (int m = 0; m < w->blocks; m++) one_wgmma(&text, w, m, k, at, add ? "p" : "0");
     str_add(&text, "wgmma.commit_group.sync.aligned;\n\t}");
-    tied(&regs, n);
-    str_add(&regs, ",r,r,r,~{memory}");
+    tied(&regs, n, add != NULL);
+    str_add(&regs, add ? ",r,r,r,~{memory}" : ",r,r,~{memory}");
     Val *arg = ARENA_ARRAY(l->arena, Val, n + 3);
-    for (int i = 0; i < n; i++) arg[i] = acc[i];
-    arg[n] = a, arg[n + 1] = b, arg[n + 2] = add;
-    Val all =
-        ptx_asm(l, str_get(&text), str_get(&regs), ASM_TOGETHER, many(l, n), arg, (unsigned)n + 3);
+    for (int i = 0; i < ins; i++) arg[i] = acc[i];
+    arg[ins] = a, arg[ins + 1] = b, arg[ins + 2] = add;
+    Val all = ptx_asm(l, str_get(&text), str_get(&regs), ASM_TOGETHER, many(l, n), arg,
+                      (unsigned)(ins + 2 + (add != NULL)));
     take(l, all, n, acc);
     str_free(&text);
     str_free(&regs);
@@ -271,12 +273,12 @@ void ptx_wgmma_wait_group(Lower *l, int pending) {
     ptx_asm(l, text, "~{memory}", ASM_TOGETHER, none(l), NULL, 0);
 }
 
-void ptx_wgmma_wait(Lower *l, int n, Val *acc) {
+void ptx_wgmma_wait(Lower *l, int pending, int n, Val *acc) {
     Str regs = {0};
-    tied(&regs, n);
+    const char *text = arena_printf(l->arena, "wgmma.wait_group.sync.aligned %d;", pending);
+    tied(&regs, n, true);
     str_add(&regs, ",~{memory}");
-    Val all = ptx_asm(l, "wgmma.wait_group.sync.aligned 0;", str_get(&regs), ASM_TOGETHER,
-                      many(l, n), acc, (unsigned)n);
+    Val all = ptx_asm(l, text, str_get(&regs), ASM_TOGETHER, many(l, n), acc, (unsigned)n);
     take(l, all, n, acc);
     str_free(&regs);
 }

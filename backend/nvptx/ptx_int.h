@@ -35,5 +35,9 @@ Val ptx_cvt_i64(Lower *l, Val f);  /* f32 to i64: the same but for NaN */
 Val ptx_cvt_bf16(Lower *l, Val f); /* f32 to the 16 bits of a bf16, nearest even */
 /* Two f32 to two bf16 or f16 in one i32, lo in the low half, nearest even (sm_80). */
 Val ptx_cvt_pair(Lower *l, bool bf16, Val lo, Val hi);
+/* Two f32 to two e4m3 or e5m2 in one i16, lo in the low half, nearest even, infinities and what is
+ * too large to the largest finite, NaN to NaN; and two of them to two f16 in one i32 (sm_89). */
+Val ptx_cvt_fp8_pair(Lower *l, bool e4m3, Val lo, Val hi);
+Val ptx_cvt_fp8_f16(Lower *l, bool e4m3, Val pair);
 
 #endif

@@ -1,9 +1,10 @@
 /* types.c - stored types and value types.
  *
  * In registers a real is an f32 (already rounded where its type is a narrow one), an integer i32 or
- * i64, a condition i1. Conversions use what sm_80 has: bf16 and f16 in hardware, fp8 in integer
- * code, so that the same PTX is right on every chip. Nothing here uses LLVM's vectors or its bf16
- * and half loads: those are where its NVPTX back end has been wrong (CASES A84).
+ * i64, a condition i1. Conversions of bf16 and f16 are in hardware; of fp8 where the target has
+ * them (sm_89 on), else in integer code, so that the general kernel's PTX is right on every chip.
+ * Nothing here uses LLVM's vectors or its bf16 and half loads: those are where its NVPTX back end
+ * has been wrong (CASES A84).
  */
 #include "backend/nvptx/nvptx_int.h"
 #include "backend/nvptx/ptx_int.h"
@@ -75,8 +76,20 @@ typedef struct Fp8 {
 } Fp8;
 static const Fp8 fp8_e4m3 = {3, 7, 0x7e}, fp8_e5m2 = {2, 15, 0x7b};
 
+static bool fp8_in_hardware(const Lower *l) {
+    return l->o->target->has & TGT_F;
+}
+
+/* Through f16, which has all values of both types. */
+static Val fp8_widened(Lower *l, bool e4m3, Val b8) {
+    Val pair = ptx_cvt_fp8_f16(l, e4m3, LLVMBuildZExt(l->b, b8, l->i16, ""));
+    Val low = LLVMBuildTrunc(l->b, pair, l->i16, "");
+    return LLVMBuildFPExt(l->b, LLVMBuildBitCast(l->b, low, l->f16, ""), l->f32, "");
+}
+
 static Val fp8_from_bits(Lower *l, const Fp8 *t, Val b8) {
     LLVMBuilderRef b = l->b;
+    if (fp8_in_hardware(l)) return fp8_widened(l, t == &fp8_e4m3, b8);
     Val b32 = LLVMBuildZExt(b, b8, l->i32, "");
     Val mag = LLVMBuildAnd(b, b32, u32(l, 0x7f), "");
     Val sign = LLVMBuildShl(b, LLVMBuildAnd(b, b32, u32(l, 0x80), ""), u32(l, 24), "");
@@ -96,7 +109,7 @@ static Val fp8_from_bits(Lower *l, const Fp8 *t, Val b8) {
 
 /* To nearest even: in the normal range by adding half of the last place (less one unless it is odd)
  * to the bits; below it by adding the f32 whose last place is the smallest subnormal. */
-static Val fp8_bits(Lower *l, const Fp8 *t, Val f) {
+static Val fp8_rounded(Lower *l, const Fp8 *t, Val f) {
     LLVMBuilderRef b = l->b;
     uint32_t drop = (uint32_t)(23 - t->man);
     Val all = as_i32(l, f);
@@ -134,6 +147,12 @@ static Val rounded(Lower *l, Val from, Val bits) {
     return bits;
 }
 
+static Val fp8_bits(Lower *l, const Fp8 *t, Val f) {
+    if (!fp8_in_hardware(l)) return fp8_rounded(l, t, f);
+    Val pair = ptx_cvt_fp8_pair(l, t == &fp8_e4m3, f, const_real(l, 0));
+    return rounded(l, f, LLVMBuildTrunc(l->b, pair, l->i8, ""));
+}
+
 Val type_bits(Lower *l, DType t, Val v) {
     NarrowKey key = {v, (intptr_t)t};
     intptr_t *known = map_get(&l->narrow, &key, sizeof key);
@@ -160,6 +179,8 @@ Val type_bits(Lower *l, DType t, Val v) {
 Val type_bits_pair(Lower *l, DType t, Val lo, Val hi) {
     intptr_t *from_lo = map_get(&l->wide, &lo, sizeof lo);
     intptr_t *from_hi = map_get(&l->wide, &hi, sizeof hi);
+    if (from_lo && from_hi && dtype_bits(t) == 8)
+        return ptx_cvt_fp8_pair(l, t == DT_e4m3, (Val)*from_lo, (Val)*from_hi);
     if (from_lo && from_hi) return ptx_cvt_pair(l, t == DT_bf16, (Val)*from_lo, (Val)*from_hi);
     unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(lo));
     Ty both = LLVMIntTypeInContext(l->cx, 2 * width);

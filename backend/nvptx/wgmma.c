@@ -41,20 +41,35 @@
 #include <string.h>
 
 enum { TURN = 1, PAIR = 256 }; /* named barriers of the two groups; threads of both */
-enum { STEP_K = 16 };
+
+void wg_turn_wait(Wg *w) {
+    Lower *l = w->l;
+    ptx_bar_sync(l, LLVMBuildAdd(l->b, w->group, i32c(l, TURN), ""), PAIR);
+}
+
+void wg_turn_pass(Wg *w) {
+    Lower *l = w->l;
+    ptx_bar_arrive(l, LLVMBuildSub(l->b, i32c(l, TURN + 1), w->group, ""), PAIR);
+}
 
 /* ---- those who multiply --------------------------------------------------------------------- */
+
+/* What a stage gives a group to do. */
+Wgmma wg_batch(const Wg *w) {
+    return (Wgmma){.a_type = w->m.a.type,
+                   .b_type = w->m.b.type,
+                   .blocks = w->t.group_rows / 64,
+                   .n = w->t.n,
+                   .steps = w->t.k * w->m.size / 32,
+                   .a = wgmma_operand(&w->t.a),
+                   .b = wgmma_operand(&w->t.b)};
+}
 
 /* Sums the tile's products into `acc`; the last batch is still pending. *last: its stage. */
 static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
     Lower *l = w->l;
     int units = w->t.stage_bytes / 16;
-    Wgmma op = {.type = w->m.type,
-                .blocks = w->t.group_rows / 64,
-                .n = w->t.n,
-                .steps = w->t.k / STEP_K,
-                .a = wgmma_operand(&w->t.a),
-                .b = wgmma_operand(&w->t.b)};
+    Wgmma op = wg_batch(w);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef body = block_new(l, "mma"), exit = block_new(l, "summed");
     LLVMBuildBr(l->b, body);
@@ -68,11 +83,8 @@ static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
     ptx_wgmma(l, &op, wg_at_stage(w, w->desc_a, at.stage, units),
               wg_at_stage(w, w->desc_b, at.stage, units), kt, acc->v);
     ptx_wgmma_wait_group(l, 1);
-    Val wrapped = LLVMBuildICmp(l->b, LLVMIntEQ, at.stage, i32c(l, 0), "");
-    Val prev = LLVMBuildSub(l->b, at.stage, i32c(l, 1), "");
-    prev = LLVMBuildSelect(l->b, wrapped, i32c(l, w->t.stages - 1), prev, "");
     Val had = LLVMBuildICmp(l->b, LLVMIntNE, kt, i32c(l, 0), "");
-    wg_release(w, prev, had);
+    wg_release(w, ring_before(w, at.stage), had);
     Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
     Ring end = ring_next(w, at);
     wg_phi_next(l, kt, next);
@@ -96,19 +108,22 @@ static Ring mma_tile(Wg *w, Val tile, Ring r) {
     Val last, row0, col0;
     bool full = acc.n >= FULL_HOUSE;
     if (full) wg_decode(w, tile, &row0, &col0);
-    Val turn = LLVMBuildAdd(l->b, w->group, i32c(l, TURN), "");
-    if (l->s->pingpong) ptx_bar_sync(l, turn, PAIR);
-    Ring end = multiply(w, r, &acc, &last);
+    if (l->s->pingpong) wg_turn_wait(w);
+    Ring end = w->t.promote ? wg_promote(w, r, &acc, &last) : multiply(w, r, &acc, &last);
     if (l->s->pingpong) {
-        ptx_bar_arrive(l, LLVMBuildSub(l->b, i32c(l, 2 * TURN + 1), turn, ""), PAIR);
+        wg_turn_pass(w);
         end = ring_skip(w, end);
     }
     LLVMBasicBlockRef after = wg_uniform_begin(w);
     if (!full) wg_decode(w, tile, &row0, &col0); /* while the last products are made */
     wg_open_rows(w, row0);
     wg_emit_rows(w);
-    ptx_wgmma_wait(l, acc.n, acc.v);
-    wg_release(w, last, NULL);
+    if (w->t.promote) {
+        wg_promote_rest(w, &acc, last);
+    } else {
+        ptx_wgmma_wait(l, 0, acc.n, acc.v);
+        wg_release(w, last, NULL);
+    }
     Val row = row0;
     if (!l->s->pingpong) {
         Val of_group = LLVMBuildMul(l->b, w->group, i32c(l, w->t.group_rows), "");
@@ -131,8 +146,8 @@ static void wg_descriptors(Wg *w) {
         w->desc_a = wg_at_stage(w, w->desc_a, w->group, w->t.group_rows / 64 * a.block);
 }
 
-/* Group g begins with the CTA's g-th tile and takes every second one. */
-static Ring take_turns(Wg *w) {
+/* Group 0 has the first turn. */
+static void first_turn(Wg *w) {
     Lower *l = w->l;
     LLVMBasicBlockRef second = block_new(l, "second"), after = block_new(l, "turns");
     Val is_second = LLVMBuildICmp(l->b, LLVMIntNE, w->group, i32c(l, 0), "");
@@ -141,6 +156,12 @@ static Ring take_turns(Wg *w) {
     ptx_bar_arrive(l, i32c(l, TURN), PAIR);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
+}
+
+/* Group g begins with the CTA's g-th tile and takes every second one. */
+static Ring every_second(Wg *w) {
+    Lower *l = w->l;
+    Val is_second = LLVMBuildICmp(l->b, LLVMIntNE, w->group, i32c(l, 0), "");
     Val next = LLVMBuildAdd(l->b, w->first, w->stride, "");
     w->first = LLVMBuildSelect(l->b, is_second, next, w->first, "");
     w->stride = LLVMBuildShl(l->b, w->stride, i32c(l, 1), "");
@@ -166,7 +187,8 @@ static void emit_consumer(Wg *w) {
     Val row = LLVMBuildAdd(b, LLVMBuildShl(b, warp, i32c(l, 4), ""), g, "");
     w->row = l->s->pingpong ? row : wg_at_stage(w, row, w->group, w->t.group_rows);
     w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
-    wg_tile_loop(w, l->s->pingpong ? take_turns(w) : ring_start(w), mma_tile);
+    if (l->s->pingpong || l->s->turns) first_turn(w);
+    wg_tile_loop(w, l->s->pingpong ? every_second(w) : ring_start(w), mma_tile);
     if (w->t.nstaged) ptx_bulk_wait_read(l, 0, w->leader); /* then the CTA's memory may go */
     LLVMBuildRetVoid(b);
 }

@@ -1,8 +1,8 @@
 /* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
- * wgmma_ring.c (stages), wgmma_load.c (who loads), wgmma_load_plain.c and wgmma_plain_edge.c (the
- * same without TMA), wgmma_out.c (after the loop), wgmma_store.c
- * (stores through shared memory), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c
- * (launch). */
+ * wgmma_promote.c (with partial sums), wgmma_ring.c (stages), wgmma_load.c (who loads),
+ * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_out.c (after the loop),
+ * wgmma_store.c (stores through shared memory), wgmma_tile.c (which tile, where its elements lie),
+ * wgmma_guard.c (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -31,6 +31,7 @@ typedef struct Wg {
     Val empties;        /* i32: ..where: the first of the barriers `empty` */
     Val desc_a, desc_b; /* of stage 0: low words */
     Val row, col;       /* i32: of the thread's first element in the tile */
+    Val *set[2];        /* partial sums of a piece */
     struct WgPlain
         *plain; /* of the loading group, if TMA does not bring all (wgmma_load_plain.c) */
 } Wg;
@@ -45,6 +46,7 @@ typedef Ring TileFn(Wg *w, Val tile, Ring r);
 Ring ring_start(const Wg *w);
 Ring ring_next(Wg *w, Ring r);
 Ring ring_skip(Wg *w, Ring r);                         /* past a whole tile */
+Val ring_before(Wg *w, Val stage);                     /* the stage before it */
 const Ix *wg_k_tiles(const Wg *w);                     /* stages that a tile takes */
 Val wg_at_stage(Wg *w, Val base, Val stage, int size); /* base + stage * size */
 Val wg_full_bar(Wg *w, Val stage);
@@ -71,6 +73,16 @@ typedef struct Acc {
     int n;
     Val *v;
 } Acc;
+
+/* Turns at issuing, of two groups: each waits and passes equally often, group 0 first. */
+void wg_turn_wait(Wg *w);
+void wg_turn_pass(Wg *w);
+
+Wgmma wg_batch(const Wg *w); /* all that a group does with a stage */
+/* The main loop with partial sums (wgmma_promote.c), as multiply in wgmma.c; and what is pending
+ * after it. */
+Ring wg_promote(Wg *w, Ring r, Acc *acc, Val *last);
+void wg_promote_rest(Wg *w, Acc *acc, Val last);
 
 void wg_emit_rows(Wg *w); /* what is the same along columns */
 /* All the rest, and the stores; row: i64, of the group's first row; col0: i64, of the tile. */

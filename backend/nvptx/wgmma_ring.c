@@ -20,6 +20,13 @@ Ring ring_next(Wg *w, Ring r) {
     return (Ring){next, LLVMBuildXor(l->b, r.phase, LLVMBuildZExt(l->b, wraps, l->i32, ""), "")};
 }
 
+Val ring_before(Wg *w, Val stage) {
+    Lower *l = w->l;
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, stage, i32c(l, 0), "");
+    Val before = LLVMBuildSub(l->b, stage, i32c(l, 1), "");
+    return LLVMBuildSelect(l->b, first, i32c(l, w->t.stages - 1), before, "");
+}
+
 /* What the ring is after a whole tile. */
 Ring ring_skip(Wg *w, Ring r) {
     Lower *l = w->l;

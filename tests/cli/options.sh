@@ -4,7 +4,7 @@
 
 run 0 "help" "$fkc" --help
 has "$out" "usage: fkc [options] INPUT.fk"
-for o in output emit strip arch ptxas ptx-version bind no-fuse strict invariant no-expect \
+for o in output emit strip arch ptxas ptx-version bind no-fuse strict invariant fast-accum no-expect \
     dump-after stop-after run-pass time-passes verbose color error-limit help help-ops list-passes \
     list-archs version; do
     has "$out" "--$o"
@@ -63,6 +63,14 @@ has "$err" "warning: none.fk: no fn here: the module is empty"
 holds "a module all the same" test -s none.fkm
 run 0 "help says where - goes" "$fkc" --help
 has "$out" "its module goes to standard output"
+
+# Sums of fp8 products leave the tensor core every 128, unless it may keep them.
+cp "$root"/tests/bench/gemm_fp8.fk fp8.fk
+run 0 "promotion" "$fkc" --emit=schedule fp8.fk
+has "$out" "promote 128"
+run 0 "none with --fast-accum" "$fkc" --fast-accum --emit=schedule fp8.fk
+hasnt "$out" "promote"
+has "$out" "mul wgmma"
 
 # No memory is the outside world's.
 if [ -z "${SANITIZED:-}" ]; then

@@ -20,10 +20,13 @@
 static Arena arena;
 static const char *ptxas;
 
-static const char *const programs[] = {
-    ROOT "/tests/bench/gemm.fk",
-    ROOT "/tests/bench/gemm_gated.fk",
-    ROOT "/tests/bench/mm_orders.fk",
+static const struct {
+    const char *path;
+    int fast_accum;
+} programs[] = {
+    {ROOT "/tests/bench/gemm.fk", 0},      {ROOT "/tests/bench/gemm_gated.fk", 0},
+    {ROOT "/tests/bench/mm_orders.fk", 0}, {ROOT "/tests/bench/gemm_fp8.fk", 0},
+    {ROOT "/tests/bench/gemm_fp8.fk", 1},
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 static FkmModule *modules[PROGRAMS];
@@ -40,7 +43,7 @@ static char *read_text(const char *path, size_t *n) {
 }
 
 /* Stays until the end. */
-static FkmModule *compile(const char *path) {
+static FkmModule *compile(const char *path, int fast_accum) {
     fkc_options o = fkc_defaults();
     fkc_result *r;
     size_t n;
@@ -48,6 +51,7 @@ static FkmModule *compile(const char *path) {
     const char *text = read_text(path, &n);
     o.ptxas = ptxas;
     o.no_expect = 1;
+    o.fast_accum = fast_accum;
     o.outputs = 1u << FKC_MODULE | 1u << FKC_REPORT;
     if (fkc_compile(path, text, n, &o, &r) != FKC_OK) fail_msg("%s", fkc_messages(r));
     const char *report = fkc_output_get(r, FKC_REPORT, &n), *bad = strstr(report, "dropped");
@@ -142,9 +146,10 @@ static const char *spoil(const char *text, const char *from, const char *to) {
     return copy;
 }
 
-static const struct {
+typedef struct Spoilt {
     const char *rule, *from, *to;
-} spoilt[] = {
+} Spoilt;
+static const Spoilt spoilt[] = {
     {"launch", ".reqntid 384", ".reqntid 256"},
     {"launch", "setmaxnreg.inc.sync.aligned.u32 240", "setmaxnreg.inc.sync.aligned.u32 248"},
     {"setmaxnreg", ".reqntid 384, 1, 1\n.minnctapersm 1", ""}, /* C7508 */
@@ -161,6 +166,13 @@ static const struct {
     {"uniform registers", "mov.b64 da, {",
      "{\n.reg .b32 zt;\nmov.u32 zt, %laneid;\nadd.u32 lo, lo, zt;\n}\nmov.b64 da, {"},
     {"wide accesses", "stmatrix.sync.aligned.m8n8.x4.shared.b16", "st.shared.v4.b32"},
+};
+
+/* Of a kernel with promotion. */
+static const Spoilt spoilt_promoted[] = {
+    {"one batch", ", da, db, 0, 1, 1;", ", da, db, 0, 1, 1;\nmembar.cta;"},
+    {"one batch", "wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;"},
+    {"products alone", ", da, db, 0, 1, 1;", ", da, db, 0, 1, 1;\nmembar.cta;"},
 };
 
 static const FkmVariant *variant_named(const FkmFn *f, const char *name) {
@@ -193,28 +205,39 @@ static bool breaks(const FkmFn *f, const FkmVariant *v, const FkmKernel *k, cons
     return false;
 }
 
+/* Each of `how` breaks its rule in a variant of module `program`, which keeps all as it is. *n:
+ * rules that were broken. */
+static void spoil_kernel(int program, const char *variant, const Spoilt *how, int n, int *broken) {
+    const FkmModule *m = modules[program];
+    const FkmFn *f = &m->fns[0];
+    const FkmVariant *v = variant_named(f, variant);
+    const FkmKernel *k = &m->kernels[v->launches[0].kernel];
+    for (int r = 0; gemm_rules[r].name; r++) {
+        const char *rule = gemm_rules[r].name;
+        for (int i = 0; i < n; i++) {
+            if (strcmp(how[i].rule, rule) != 0) continue;
+            broken[r]++;
+            if (!breaks(f, v, k, spoil(k->ptx, how[i].from, how[i].to), rule))
+                fail_msg("'%s' holds although '%s' was spoilt", rule, how[i].from);
+        }
+        if (breaks(f, v, k, k->ptx, rule)) fail_msg("'%s' is broken by good code", rule);
+    }
+}
+
 static void spoilt_code(void **state) {
     (void)state;
-    const FkmModule *m = modules[0];
-    const FkmFn *f = &m->fns[0];
-    const FkmVariant *v = variant_named(f, "coop_256x128");
-    const FkmKernel *k = &m->kernels[v->launches[0].kernel];
-    for (const Rule *r = gemm_rules; r->name; r++) {
-        int n = 0;
-        for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
-            if (strcmp(spoilt[i].rule, r->name) != 0) continue;
-            n++;
-            if (!breaks(f, v, k, spoil(k->ptx, spoilt[i].from, spoilt[i].to), r->name))
-                fail_msg("'%s' holds although '%s' was spoilt", r->name, spoilt[i].from);
-        }
-        if (!n) fail_msg("nothing breaks '%s'", r->name);
-        if (breaks(f, v, k, k->ptx, r->name)) fail_msg("'%s' is broken by good code", r->name);
-    }
+    int broken[32] = {0};
+    spoil_kernel(0, "coop_256x128", spoilt, sizeof spoilt / sizeof *spoilt, broken);
+    spoil_kernel(3, "coop_128x192", spoilt_promoted,
+                 sizeof spoilt_promoted / sizeof *spoilt_promoted, broken);
+    for (int r = 0; gemm_rules[r].name; r++)
+        if (!broken[r]) fail_msg("nothing breaks '%s'", gemm_rules[r].name);
 }
 
 static int compile_all(void **state) {
     (void)state;
-    for (int i = 0; i < PROGRAMS; i++) modules[i] = compile(programs[i]);
+    for (int i = 0; i < PROGRAMS; i++)
+        modules[i] = compile(programs[i].path, programs[i].fast_accum);
     return 0;
 }
 

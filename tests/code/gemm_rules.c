@@ -6,7 +6,9 @@
 #include <string.h>
 
 enum Opcode {
-    HGMMA = 0x9f0,
+    HGMMA = 0x9f0, /* a product; of fp8 it is QGMMA */
+    QGMMA = 0x9f3,
+    FADD = 0x021,      /* in the low 9 bits */
     WARPGROUP = 0x9c5, /* ARRIVE, or DEPBAR: wait until so many batches are pending */
     SETMAXREG = 0x9c8,
     R2UR = 0x2ca, /* a register to a uniform one: slow, and a sign that something lost uniformity */
@@ -32,11 +34,27 @@ static int all(const Subject *s, unsigned what) {
     return count(&s->code, what, 0, s->code.n);
 }
 
+static bool is_product(const SassInsn *i) {
+    return op(i) == HGMMA || op(i) == QGMMA;
+}
+
+static int times_in(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)); text++) n++;
+    return n;
+}
+
+/* Are products summed by stages, and these sums by ordinary instructions? Then every batch
+ * overwrites. */
+static bool is_promoted(const Subject *s) {
+    return !strstr(s->ptx, "da, db, p, ");
+}
+
 /* The first and the last product. */
 static bool products(const Subject *s, int *first, int *last) {
     *first = *last = -1;
     for (int i = 0; i < s->code.n; i++)
-        if (op(&s->code.v[i]) == HGMMA) {
+        if (is_product(&s->code.v[i])) {
             if (*first < 0) *first = i;
             *last = i;
         }
@@ -92,11 +110,43 @@ static bool no_local_memory(const Subject *s, Str *why) {
 
 /* As many as a stage has steps of k, once, in the main loop. */
 static bool products_once(const Subject *s, Str *why) {
-    int n = all(s, HGMMA), in = 0;
-    for (int i = 0; i < s->code.n; i++) in += s->code.v[i].main && op(&s->code.v[i]) == HGMMA;
+    int n = all(s, HGMMA) + all(s, QGMMA), in = 0;
+    for (int i = 0; i < s->code.n; i++) in += s->code.v[i].main && is_product(&s->code.v[i]);
     if (in != n) str_printf(why, "%d products of %d are outside of the main loop", n - in, n);
     if (n != 4 * s->blocks && n != 8 * s->blocks)
         str_printf(why, "%d products for %d blocks of 64 rows", n, s->blocks);
+    return !why->n;
+}
+
+/* Does this product end a batch? */
+static bool ends_batch(const SassInsn *i) {
+    return is_product(i) && (i->hi >> 20 & 7) != 7;
+}
+
+/* With promotion: as many fences, batches and waits as are written, none beside them. */
+static bool batches_as_written(const Subject *s, Str *why) {
+    enum { PENDING = 3 };
+    int fences = 0, ends = 0, waits[PENDING] = {0};
+    for (int i = 0; i < s->code.n; i++) {
+        const SassInsn *x = &s->code.v[i];
+        unsigned pending = (unsigned)(x->hi >> 8 & 0xff);
+        ends += ends_batch(x);
+        if (op(x) != WARPGROUP) continue;
+        if (!(x->lo >> 47 & 1))
+            fences++;
+        else if (pending < PENDING)
+            waits[pending]++;
+        else
+            str_printf(why, "a wait for %u pending; ", pending);
+    }
+    if (fences != times_in(s->ptx, "wgmma.fence.sync")) str_printf(why, "%d fences; ", fences);
+    if (ends != times_in(s->ptx, "wgmma.commit_group")) str_printf(why, "%d batches; ", ends);
+    for (int i = 0; i < PENDING; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "wgmma.wait_group.sync.aligned %d;", i);
+        if (waits[i] != times_in(s->ptx, text))
+            str_printf(why, "%d waits for %d pending; ", waits[i], i);
+    }
     return !why->n;
 }
 
@@ -104,10 +154,11 @@ static bool products_once(const Subject *s, Str *why) {
  * leaves a batch pending. After the loop one wait for all. */
 static bool one_batch(const Subject *s, Str *why) {
     int first, last, fences = 0, one = 0, none = 0, ends = 0;
+    if (is_promoted(s)) return batches_as_written(s, why);
     if (!products(s, &first, &last)) return str_add(why, "no products"), false;
     for (int i = 0; i < s->code.n; i++) {
         const SassInsn *x = &s->code.v[i];
-        if (op(x) == HGMMA && (x->hi >> 20 & 7) != 7) {
+        if (ends_batch(x)) {
             ends++;
             if (i != last) str_add(why, "a product before the last ends a batch; ");
         }
@@ -154,15 +205,20 @@ static bool is_short(unsigned o) {
     return false;
 }
 
-/* Between the products of a stage stands nothing but uniform arithmetic for the next descriptors,
- * and a little for the next stage. */
+/* Between the products of a batch stands nothing but uniform arithmetic for the next descriptors,
+ * and a little for the next stage; with promotion, sums of the batch before. */
 static bool products_alone(const Subject *s, Str *why) {
     enum { A_LITTLE = 10, UNIFORM_EACH = 8 };
     int first, last, other = 0, uniform = 0;
     if (!products(s, &first, &last)) return str_add(why, "no products"), false;
+    bool promoted = is_promoted(s);
+    int batches = times_in(s->ptx, "wgmma.commit_group"), seen = 0;
+    int per_batch = batches ? (all(s, HGMMA) + all(s, QGMMA)) / batches : 1;
     for (int i = first; i <= last; i++) {
         unsigned o = op(&s->code.v[i]);
-        if (o == HGMMA) continue;
+        seen += is_product(&s->code.v[i]);
+        if (is_product(&s->code.v[i]) || seen % per_batch == 0) continue;
+        if (promoted && (o & 0x1ff) == FADD) continue;
         if (is_uniform(o))
             uniform++;
         else if (is_short(o))
@@ -170,7 +226,7 @@ static bool products_alone(const Subject *s, Str *why) {
         else
             str_printf(why, "opcode 0x%03x between products; ", o);
     }
-    int n = count(&s->code, HGMMA, first, last + 1);
+    int n = count(&s->code, HGMMA, first, last + 1) + count(&s->code, QGMMA, first, last + 1);
     if (other > A_LITTLE || uniform > UNIFORM_EACH * n)
         str_printf(why, "%d uniform and %d other instructions between %d products", uniform, other,
                    n);

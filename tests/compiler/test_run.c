@@ -34,7 +34,7 @@ static Graph *graph(Arena *a, const char *text) {
 }
 
 /* One sum over k of `product`, stored as `type`; xb, xh, x8 are tensors, %4 a computed f32. */
-static Tolerance tolerance(const char *type, const char *product) {
+static Tolerance tolerance_of(const char *type, const char *product, const int64_t *fast_accum) {
     Arena a = {0};
     const char *text =
         arena_printf(&a,
@@ -48,9 +48,13 @@ static Tolerance tolerance(const char *type, const char *product) {
                      "  out y: %s = %%7\n}\n",
                      product, type, type);
     Graph *g = graph(&a, text);
-    Tolerance t = run_tolerance(g, 4);
+    Tolerance t = run_tolerance(g, 4, fast_accum);
     arena_free(&a);
     return t;
+}
+
+static Tolerance tolerance(const char *type, const char *product) {
+    return tolerance_of(type, product, NULL);
 }
 
 static void tolerances(void **state) {
@@ -69,6 +73,15 @@ static void tolerances(void **state) {
     assert_true(tolerance("f32", "mul %4[k], xf[k]").norm == 1e-5);
     assert_true(tolerance("f32", "mul %4[k], %4[k]").norm == 1e-5);
     assert_true(tolerance("f16", "mul %4[k], xb[k]").element == 0x1p-6);
+    /* fp8 products: the tensor core's own sums, of 128 and, as --fast-accum lets it, of K */
+    const int64_t k[] = {8192};
+    assert_true(tolerance("f32", "mul x8[k], x8[k]").norm == 5e-4);
+    assert_true(tolerance("f32", "mul x8[k], x8[k]").element == 0x1p-9);
+    assert_true(tolerance("bf16", "mul x8[k], x8[k]").norm == 3e-3);
+    assert_true(tolerance("f32", "mul x8[k], xf[k]").norm == 2e-5);
+    assert_true(fabs(tolerance_of("f32", "mul x8[k], x8[k]", k).norm - 2.9576e-3) < 1e-7);
+    assert_true(tolerance_of("bf16", "mul x8[k], x8[k]", k).norm > 5e-3);
+    assert_true(tolerance_of("bf16", "mul xb[k], xb[k]", k).norm == 3e-3);
     /* integers: exact, or one off where a real was rounded */
     assert_int_equal(tolerance("i32", "mul xf[k], xf[k]").integer, 1);
 }

@@ -29,10 +29,10 @@ for f in tests/programs/*.fk tests/cases/*.fk tests/bench/*.fk examples/*.fk; do
     compile "$f" "$(basename "$f" .fk)"
 done
 compile tests/gpu/gemm.fk gemm_cases
-# the same fn with the tensor core's own accumulation, as soon as there is an option for it
-fast=$($build/fkc --help | grep -o -e '--fast-accum' | head -n 1)
-compile tests/bench/gemm_fp8.fk gemm_fp8_fast $fast
+compile tests/bench/gemm_fp8.fk gemm_fp8_fast --fast-accum
 compile tests/gpu/orders.fk gemm_orders
+compile tests/gpu/fp8.fk fp8_cases
+compile tests/gpu/fp8.fk fp8_cases_fast --fast-accum
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1

@@ -2,8 +2,8 @@
  * TMA: boxes line by line, each address with its bits swizzled. The other is wgmma: from a
  * descriptor, the instruction's flags and the canonical layouts, which address holds (row, k) of an
  * operand. Every element that every group multiplies must be the one that TMA put there, for all
- * orders of both factors and all tiles. The offsets and flags in the PTX must be those of this
- * model.
+ * orders and types of both factors, all tiles and all pieces of them. The offsets and flags in the
+ * PTX must be those of this model.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ typedef struct Case {
     const char *a, *b, *type; /* indices of the factors, their type */
     int m, n, k, groups;
     bool pingpong;
-    int a_swizzle, b_swizzle;
+    int a_swizzle, b_swizzle, pieces;
 } Case;
 
 typedef struct Made {
@@ -62,9 +62,11 @@ static bool make(Made *x, const Case *c, Str *why) {
                      "  axis m tile %d\n  axis n tile %d\n  axis k tile %d\n"
                      "  value %%2 place smem buffers 2 swizzle %d\n"
                      "  value %%3 place smem buffers 2 swizzle %d\n  role load warps 4 regs 24\n"
-                     "  role mma warps %d regs %d\n%s  persistent\n}\n",
+                     "  role mma warps %d regs %d\n%s%s  persistent\n}\n",
                      128 * (1 + c->groups), c->m, c->n, c->k, c->a_swizzle, c->b_swizzle,
-                     4 * c->groups, c->groups == 1 ? 232 : 240, c->pingpong ? "  pingpong\n" : "");
+                     4 * c->groups, c->groups == 1 ? 232 : 240,
+                     c->pieces ? arena_printf(a, "  promote %d pieces %d\n", c->k, c->pieces) : "",
+                     c->pingpong ? "  pingpong\n" : "");
     x->t = tile_parse(a, source_new(a, "t", tile, strlen(tile)), &d);
     if (x->t) x->s = schedule_parse(a, source_new(a, "s", sch, strlen(sch)), x->t, &d);
     if (!x->s) {
@@ -136,7 +138,7 @@ static void check(const Case *c) {
     Made x;
     Str why = {0};
     if (!make(&x, c, &why)) fail_msg("%s", str_get(&why));
-    int size = dtype_bits(x.m.type) / 8, *memory = malloc(MEMORY * sizeof *memory);
+    int size = x.m.size, *memory = malloc(MEMORY * sizeof *memory);
     for (int i = 0; i < MEMORY; i++) memory[i] = NOTHING;
     const MmaTiles *w = &x.w;
     uint32_t at_b = BASE + (uint32_t)w->a.bytes;
@@ -152,11 +154,12 @@ static void check(const Case *c) {
         int blocks = factor ? 1 : w->group_rows / 64;
         for (int step = 0; step < c->k * size / 32; step++) {
             int k0 = step * 32 / size;
-            if (factor) {
-                read_operand(memory, descriptor(&b, at_b, step * b.step), b.mn, c->n, 0, k0, c->k,
-                             size);
-                continue;
+            int n = c->pieces ? w->piece_n : c->n;
+            for (int col = 0; factor && col < c->n; col += n) {
+                int offset = step * b.step + mma_smem_row(s, col) / 16;
+                read_operand(memory, descriptor(&b, at_b, offset), b.mn, n, col, k0, c->k, size);
             }
+            if (factor) continue;
             for (int g = 0; g < groups; g++)
                 for (int m = 0; m < blocks; m++) {
                     int offset = g * (w->group_rows / 64) * a.block + m * a.block + step * a.step;
@@ -173,10 +176,10 @@ static void check(const Case *c) {
 
 static void k_major(void **state) {
     (void)state;
-    check(&(Case){"m, k", "n, k", "bf16", 128, 256, 64, 2, false, 128, 128});
-    check(&(Case){"m, k", "n, k", "f16", 256, 128, 64, 2, false, 128, 128});
-    check(&(Case){"m, k", "n, k", "bf16", 192, 128, 64, 2, true, 128, 128});
-    check(&(Case){"m, k", "n, k", "bf16", 64, 24, 64, 1, false, 128, 128});
+    check(&(Case){"m, k", "n, k", "bf16", 128, 256, 64, 2, false, 128, 128, 0});
+    check(&(Case){"m, k", "n, k", "f16", 256, 128, 64, 2, false, 128, 128, 0});
+    check(&(Case){"m, k", "n, k", "bf16", 192, 128, 64, 2, true, 128, 128, 0});
+    check(&(Case){"m, k", "n, k", "bf16", 64, 24, 64, 1, false, 128, 128, 0});
 }
 
 static void mn_major(void **state) {
@@ -187,17 +190,37 @@ static void mn_major(void **state) {
     for (int o = 0; o < 4; o++)
         for (size_t i = 0; i < sizeof tile / sizeof *tile; i++)
             check(&(Case){as[o & 1], bs[o >> 1], "bf16", tile[i][0], tile[i][1], 64, 2, tile[i][2],
-                          128, 128});
+                          128, 128, 0});
 }
 
 /* Columns that are no multiple of 64 lie in narrower boxes. */
 static void narrow(void **state) {
     (void)state;
-    check(&(Case){"m, k", "k, n", "bf16", 64, 32, 64, 2, true, 128, 64});
-    check(&(Case){"k, m", "k, n", "f16", 128, 160, 64, 2, false, 128, 64});
-    check(&(Case){"k, m", "k, n", "f16", 128, 48, 64, 2, false, 128, 32});
-    check(&(Case){"k, m", "k, n", "f16", 128, 64, 64, 2, false, 64, 32});
-    check(&(Case){"b, k, m", "k, b, n", "bf16", 128, 64, 64, 2, false, 32, 64});
+    check(&(Case){"m, k", "k, n", "bf16", 64, 32, 64, 2, true, 128, 64, 0});
+    check(&(Case){"k, m", "k, n", "f16", 128, 160, 64, 2, false, 128, 64, 0});
+    check(&(Case){"k, m", "k, n", "f16", 128, 48, 64, 2, false, 128, 32, 0});
+    check(&(Case){"k, m", "k, n", "f16", 128, 64, 64, 2, false, 64, 32, 0});
+    check(&(Case){"b, k, m", "k, b, n", "bf16", 128, 64, 64, 2, false, 32, 64, 0});
+}
+
+/* 128 elements of k a stage, as many bytes as of other types. */
+static void fp8(void **state) {
+    (void)state;
+    check(&(Case){"m, k", "n, k", "e4m3", 128, 192, 128, 2, true, 128, 128, 0});
+    check(&(Case){"m, k", "n, k", "e5m2", 128, 256, 128, 2, false, 128, 128, 0});
+    check(&(Case){"m, k", "b, n, k", "e4m3", 64, 24, 128, 1, false, 128, 128, 0});
+}
+
+static void pieces(void **state) {
+    (void)state;
+    check(&(Case){"m, k", "n, k", "e4m3", 128, 192, 128, 2, false, 128, 128, 1});
+    check(&(Case){"m, k", "n, k", "e4m3", 128, 256, 128, 2, false, 128, 128, 2});
+    check(&(Case){"m, k", "n, k", "e4m3", 128, 192, 128, 2, false, 128, 128, 4});
+    check(&(Case){"m, k", "n, k", "e4m3", 256, 128, 128, 2, false, 128, 128, 2});
+    check(&(Case){"m, k", "n, k", "e4m3", 256, 128, 128, 2, false, 128, 128, 4});
+    check(&(Case){"m, k", "n, k", "e4m3", 128, 96, 128, 2, true, 128, 128, 2});
+    check(&(Case){"k, m", "k, n", "bf16", 128, 256, 64, 2, false, 128, 128, 2});
+    check(&(Case){"m, k", "k, n", "f16", 128, 160, 64, 2, false, 128, 64, 5});
 }
 
 static void refuses(const Case *c, const char *part) {
@@ -211,18 +234,30 @@ static void refuses(const Case *c, const char *part) {
 
 static void refused(void **state) {
     (void)state;
-    refuses(&(Case){"m, k", "k, n", "bf16", 128, 32, 64, 2, false, 128, 128},
+    refuses(&(Case){"m, k", "k, n", "bf16", 128, 32, 64, 2, false, 128, 128, 0},
             "a tile of 32 does not cut into boxes of 64 of w");
-    refuses(&(Case){"m, k", "k, n", "bf16", 128, 24, 64, 2, false, 128, 32},
+    refuses(&(Case){"m, k", "k, n", "bf16", 128, 24, 64, 2, false, 128, 32, 0},
             "a tile of 24 does not cut into boxes of 16 of w");
-    refuses(&(Case){"m, k", "n, k", "bf16", 128, 128, 64, 2, false, 128, 64},
+    refuses(&(Case){"m, k", "n, k", "bf16", 128, 128, 64, 2, false, 128, 64, 0},
             "w has a swizzle of 64");
-    refuses(&(Case){"k, m", "n, k", "bf16", 128, 128, 64, 2, false, 16, 128},
+    refuses(&(Case){"k, m", "n, k", "bf16", 128, 128, 64, 2, false, 16, 128, 0},
             "x has a swizzle of 16");
-    refuses(&(Case){"m, k", "n, k", "bf16", 128, 128, 128, 2, false, 128, 128},
+    refuses(&(Case){"m, k", "n, k", "bf16", 128, 128, 128, 2, false, 128, 128, 0},
             "a stage has 64 elements of k of x, not 128");
-    refuses(&(Case){"b, m, k", "k, n, b", "bf16", 128, 128, 64, 2, false, 128, 128},
+    refuses(&(Case){"b, m, k", "k, n, b", "bf16", 128, 128, 64, 2, false, 128, 128, 0},
             "neither k nor the rows are the last dimension of w");
+    refuses(&(Case){"m, k", "k, n", "e4m3", 128, 128, 128, 2, false, 128, 128, 0},
+            "k is not the last dimension of w, as fp8 needs it");
+    refuses(&(Case){"m, k", "n, k", "e4m3", 128, 128, 64, 2, false, 128, 128, 0},
+            "a stage has 128 elements of k of x, not 64");
+    refuses(&(Case){"m, k", "n, k", "e4m3", 128, 200, 128, 2, false, 128, 128, 2},
+            "64 rows and 200 columns do not cut into 2 pieces");
+    refuses(&(Case){"m, k", "n, k", "e4m3", 256, 128, 128, 2, false, 128, 128, 3},
+            "128 rows and 128 columns do not cut into 3 pieces");
+    refuses(&(Case){"m, k", "k, n", "bf16", 128, 192, 64, 2, false, 128, 128, 2},
+            "64 rows and 192 columns do not cut into 2 pieces"); /* 96 is no box of 64 */
+    refuses(&(Case){"m, k", "n, k", "e4m3", 128, 256, 128, 2, false, 128, 128, 1},
+            "256 accumulators in 240 registers");
 }
 
 /* ---- what the PTX says ---------------------------------------------------------------------- */
@@ -250,7 +285,8 @@ static void same_in_ptx(const Case *c, int copies) {
     Diags d = {.arena = &x.arena};
     assert_true(backend_lower(&x.arena, NULL, &step, x.s, &o, &d, &k, NULL));
     WgmmaOperand a = wgmma_operand(&x.w.a), b = wgmma_operand(&x.w.b);
-    const char *at = k.ptx, *mma, *flags = arena_printf(&x.arena, ", 1, 1, %d, %d;", a.mn, b.mn);
+    const char *at = k.ptx, *mma, *flags = ", 1, 1;";
+    if (x.m.size == 2) flags = arena_printf(&x.arena, ", 1, 1, %d, %d;", a.mn, b.mn);
     assert_int_equal((uint32_t)number_after(&at, "mov.b32 ha, "), a.high);
     assert_int_equal((uint32_t)number_after(&at, "mov.b32 hb, "), b.high);
     for (int i = 0; i < 4; i++)
@@ -276,17 +312,19 @@ static void same_in_ptx(const Case *c, int copies) {
 
 static void ptx(void **state) {
     (void)state;
-    same_in_ptx(&(Case){"m, k", "n, k", "bf16", 128, 256, 64, 2, false, 128, 128}, 2);
-    same_in_ptx(&(Case){"m, k", "k, n", "bf16", 128, 256, 64, 2, false, 128, 128}, 1 + 4);
-    same_in_ptx(&(Case){"k, m", "n, k", "f16", 256, 128, 64, 2, false, 128, 128}, 4 + 1);
-    same_in_ptx(&(Case){"k, m", "k, n", "bf16", 192, 128, 64, 2, true, 128, 128}, 3 + 2);
-    same_in_ptx(&(Case){"m, k", "k, n", "bf16", 64, 32, 64, 2, true, 128, 64}, 1 + 1);
+    same_in_ptx(&(Case){"m, k", "n, k", "bf16", 128, 256, 64, 2, false, 128, 128, 0}, 2);
+    same_in_ptx(&(Case){"m, k", "k, n", "bf16", 128, 256, 64, 2, false, 128, 128, 0}, 1 + 4);
+    same_in_ptx(&(Case){"k, m", "n, k", "f16", 256, 128, 64, 2, false, 128, 128, 0}, 4 + 1);
+    same_in_ptx(&(Case){"k, m", "k, n", "bf16", 192, 128, 64, 2, true, 128, 128, 0}, 3 + 2);
+    same_in_ptx(&(Case){"m, k", "k, n", "bf16", 64, 32, 64, 2, true, 128, 64, 0}, 1 + 1);
+    same_in_ptx(&(Case){"m, k", "n, k", "e5m2", 128, 192, 128, 2, true, 128, 128, 0}, 2);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(k_major), cmocka_unit_test(mn_major), cmocka_unit_test(narrow),
-        cmocka_unit_test(refused), cmocka_unit_test(ptx),
+        cmocka_unit_test(fp8),     cmocka_unit_test(pieces),   cmocka_unit_test(refused),
+        cmocka_unit_test(ptx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,13 +168,13 @@ static Schedule *parse_schedule(Arena *a, const TProg *t, const Case *c) {
     char *text = arena_printf(
         a,
         "schedule s for t.0 target sm_90a {\n  move tma\n  mul wgmma\n  threads %d\n"
-        "  axis %s tile %d\n  axis %s tile %d\n  axis k tile 64\n"
+        "  axis %s tile %d\n  axis %s tile %d\n  axis k tile %d\n"
         "  value %%2 place smem buffers %d swizzle 128%s\n"
         "  value %%3 place smem buffers %d swizzle %d%s\n"
         "  role load warps 4 regs %d\n  role mma warps %d regs %d\n%s  persistent\n}\n",
-        128 * (1 + c->groups), swap ? "n" : "m", c->m, swap ? "m" : "n", c->n, c->stages,
-        plain_loads & 1 ? " plain" : "", c->stages, narrow ? 64 : 128,
-        plain_loads & 2 ? " plain" : "", load, 4 * c->groups, mma, c->more);
+        128 * (1 + c->groups), swap ? "n" : "m", c->m, swap ? "m" : "n", c->n,
+        strstr(c->tile, "%2: e") ? 128 : 64, c->stages, plain_loads & 1 ? " plain" : "", c->stages,
+        narrow ? 64 : 128, plain_loads & 2 ? " plain" : "", load, 4 * c->groups, mma, c->more);
     Schedule *s = schedule_parse(a, source_new(a, "s", text, strlen(text)), t, &d);
     if (!s) fail_diags(&d);
     return s;
@@ -198,6 +198,7 @@ static void lower(Run *r, const Case *c) {
 
 enum {
     HGMMA = 0x9f0,
+    QGMMA = 0x9f3,
     UTMALDG = 0x5b4,
     UTMALDG_MULTICAST = 0x3b4,
     WARPGROUP = 0x9c5,
@@ -237,10 +238,22 @@ static int count(const Code *c, int from, int to, int op) {
     return n;
 }
 
+static int times_in(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)); text++) n++;
+    return n;
+}
+
 static void check_code(const Run *r, const Case *c) {
     Code code = find_code(&r->k.cubins.v[0]);
     int blocks = c->m < 64 ? 1 : c->m / 64 / (strstr(c->more, "pingpong") ? 1 : c->groups);
-    assert_int_equal(count(&code, 0, code.n, HGMMA), 4 * blocks);
+    int mma = count(&code, 0, code.n, HGMMA) ? HGMMA : QGMMA;
+    if (r->tiles.promote) blocks = r->tiles.pieces * r->tiles.piece_blocks;
+    assert_int_equal(count(&code, 0, code.n, mma), 4 * blocks);
+    /* no fence or wait but those written */
+    assert_int_equal(count(&code, 0, code.n, WARPGROUP),
+                     times_in(r->k.ptx, "wgmma.fence.sync") +
+                         times_in(r->k.ptx, "wgmma.wait_group"));
     const MmaTiles *t = &r->tiles;
     int shared = t->pair_cols > 1 ? t->a.boxes / 2 : t->pair_rows > 1 ? t->b.boxes / 2 : 0;
     int boxes = (t->a.plain ? 0 : t->a.boxes) + (t->b.plain ? 0 : t->b.boxes);
@@ -250,11 +263,11 @@ static void check_code(const Run *r, const Case *c) {
         assert_int_equal(count(&code, 0, code.n, LDL) + count(&code, 0, code.n, STL), 0);
     int first = 0, last = 0;
     for (int i = 0; i < code.n; i++) {
-        if (opcode(&code, i) != HGMMA) continue;
+        if (opcode(&code, i) != mma) continue;
         if (!first) first = i;
         last = i;
     }
-    assert_int_equal(count(&code, first, last, WARPGROUP), 0); /* nothing waits in between */
+    if (!r->tiles.promote) assert_int_equal(count(&code, first, last, WARPGROUP), 0);
     assert_true(count(&code, first - 60, last + 45, R2UR) <= 6);
 }
 
@@ -413,6 +426,53 @@ static void plain_factors(void **state) {
     check_plain(3, &(Case){batched, 128, 192, 5, 2, "  raster 8\n", 0});
     check_plain(3, &(Case){plain, 64, 64, 8, 1, "", 0});
     check_plain(3, &(Case){whole, 128, 160, 5, 2, "", 0});
+}
+
+/* x with row scales; e4m3 times e5m2. */
+static const char scaled[] = "tile t.0 {\n"
+                             "  size M, K, N\n"
+                             "  in x: e4m3[M, K] = 0\n  in w: e5m2[N, K] = 1\n"
+                             "  in sx: f32[M] = 2\n  in sw: f32[N] = 3\n  out y: bf16[M, N] = 4\n"
+                             "  grid m: M\n  grid n: N\n  axis k: K\n"
+                             "  loop k from 0 to K {\n"
+                             "    carry %1: f32 = sum\n"
+                             "    %2: e4m3 = load x[m, k]\n    %3: e5m2 = load w[n, k]\n"
+                             "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"
+                             "  %5: f32 = load sx[m]\n  %6: f32 = load sw[n]\n"
+                             "  %7: f32 = mul %5, %6\n  %8: f32 = mul %7, %1\n"
+                             "  %9: bf16 = cast %8\n  store y[m, n], %9\n}\n";
+
+/* All that the tensor core is given it keeps to itself. */
+static void fp8(void **state) {
+    (void)state;
+    const char *slabs = "  raster 16\n  value %9 place smem buffers 2 swizzle 128\n";
+    const char *pair = "  raster 16\n  value %9 place smem buffers 2 swizzle 64\n  pingpong\n";
+    check(&(Case){scaled, 128, 256, 4, 2, slabs, 0});
+    check(&(Case){scaled, 128, 192, 4, 2, pair, 0});
+    check(&(Case){scaled, 64, 128, 8, 2, pair, 0});
+    check(&(Case){scaled, 64, 24, 8, 1, "", 0});
+}
+
+static void promoted(void **state) {
+    (void)state;
+    const char *slabs = "  value %9 place smem buffers 2 swizzle 128\n";
+    static const struct {
+        int m, n, stages;
+        const char *lines;
+    } which[] = {
+        {128, 192, 4, "  promote 128\n  turns\n"},
+        {128, 192, 4, "  promote 128\n"},
+        {128, 256, 3, "  promote 128 pieces 2\n  turns\n"},
+        {256, 128, 3, "  promote 128 pieces 2\n  turns\n"},
+        {128, 192, 4, "  promote 128 pieces 2 sets 2\n"},
+        {64, 128, 7, "  promote 128 pieces 2 sets 2\n  pingpong\n"},
+    };
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        const char *more = arena_printf(&forever, "%s%s", slabs, which[i].lines);
+        check(&(Case){scaled, which[i].m, which[i].n, which[i].stages, 2, more, 0});
+    }
+    check(&(Case){scaled, 128, 96, 6, 2, "  promote 128 pieces 2 sets 2\n  pingpong\n", 0});
+    check(&(Case){scaled, 64, 32, 8, 2, "  promote 128\n  pingpong\n", 0});
 }
 
 /* ---- launches ------------------------------------------------------------------------------- */
@@ -605,11 +665,22 @@ static void refused(void **state) {
     refuses(&(Case){gelu, 128, 24, 4, 2, "  cluster 2 1 1\n", 0}, "does not cut into two boxes");
     plain_loads = 2;
     refuses(&(Case){gelu, 128, 24, 4, 2, "", 0}, "plain loads bring 32 lines of 128 bytes");
+    refuses(&(Case){scaled, 128, 128, 4, 2, "", 0}, "plain loads bring 16-bit elements");
     plain_loads = 0;
     refuses(
         &(Case){gelu, 128, 128, 4, 2, "  value %16 place smem buffers 2 swizzle 128 plain\n", 0},
         "a staged store is not plain");
     Case c = {gelu, 128, 128, 4, 2, "", 0};
+    refuses(&(Case){gelu, 128, 128, 4, 2, "  turns\n", 0}, "turns are for promotion");
+    refuses(&(Case){scaled, 128, 128, 4, 2, "  promote 64\n", 0}, "only a stage, 128, is built");
+    refuses(&(Case){scaled, 128, 256, 4, 2, "  promote 128\n", 0}, "256 accumulators in 240");
+    refuses(&(Case){scaled, 128, 96, 4, 2, "  promote 128 pieces 3 sets 2\n", 0},
+            "2 sets of partial sums for 3 pieces");
+    refuses(&(Case){scaled, 64, 96, 4, 2, "  promote 128\n  turns\n  pingpong\n", 0},
+            "turns are for two groups that share a tile");
+    c.tile = changed(gelu, "w: bf16[N, K]", "w: f16[N, K]");
+    c.tile = changed(c.tile, "%3: bf16", "%3: f16");
+    refuses(&c, "neither of one 16-bit float type nor of fp8");
     c.tile = changed(gelu, "x: bf16[M, K]", "x: bf16[M, K + 1]");
     refuses(&c, "the loop covers a part of a dimension of x");
     c.tile = changed(gelu, "load x[m, k]", "load x[m?, k]");
@@ -629,6 +700,7 @@ int main(void) {
         cmocka_unit_test(launches_mn),   cmocka_unit_test(evicts),
         cmocka_unit_test(thin_launches), cmocka_unit_test(refused),
         cmocka_unit_test(plain_factors), cmocka_unit_test(plain_launches),
+        cmocka_unit_test(fp8),           cmocka_unit_test(promoted),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
