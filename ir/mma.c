@@ -1,16 +1,17 @@
 /* mma.c - see mma.h. */
-#include "ir/mma.h"
+#include "ir/mma_int.h"
 #include "ir/target.h"
 
 #include <string.h>
 
-FK_PRINTF(2, 3) static bool no(Str *why, const char *fmt, ...) {
+bool mma_no(Str *why, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     str_vprintf(why, fmt, ap);
     va_end(ap);
     return false;
 }
+#define no mma_no
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -178,12 +179,18 @@ static bool legal_regs(int n) {
     return n >= 24 && n <= 256 && n % 8 == 0;
 }
 
+/* The warps of load and slab are one warpgroup. */
 static bool read_roles(const Schedule *s, MmaTiles *w, Str *why) {
-    const SRole *load = role(s, "load"), *mma = role(s, "mma");
-    if (!load || !mma || s->roles.n != 2 || load->warps != 4 || mma->warps % 4)
-        return no(why, "the roles are not load with 4 warps and mma with a multiple of 4");
+    const SRole *load = role(s, "load"), *mma = role(s, "mma"), *slab = role(s, "slab");
+    int slabs = slab ? slab->warps : 0;
+    w->carried = slab != NULL;
+    if (!load || !mma || s->roles.n != 2 + w->carried || load->warps + slabs != 4 || mma->warps % 4)
+        return no(why, "the roles are not load with 4 warps (those of slab among them) and mma "
+                       "with a multiple of 4");
     w->groups = mma->warps / 4;
     if (w->groups > 2) return no(why, "%d groups multiply, at most 2 are built", w->groups);
+    if (slab && (slabs != w->groups || slab->regs != load->regs))
+        return no(why, "slab needs a warp a group and the registers of load");
     w->load_regs = load->regs, w->mma_regs = mma->regs;
     if (!legal_regs(load->regs) || !legal_regs(mma->regs))
         return no(why, "registers are multiples of 8 from 24 to 256");
@@ -264,73 +271,6 @@ static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, MmaS
     return true;
 }
 
-/* ---- stores through shared memory ---- */
-
-static bool stageable(const TProg *t, const Mma *m, const TInst *i, MmaStaged *s, Str *why) {
-    const TTensor *x = &t->tensors.v[i->tensor];
-    *s = (MmaStaged){.store = i, .row = -1, .size = dtype_bits(x->type) / 8};
-    int axis;
-    for (int d = 0; d < i->nix; d++) {
-        bool bare = ix_is_axis(i->ix[d], &axis);
-        bool mine = ix_uses_axis(i->ix[d], m->rows) || ix_uses_axis(i->ix[d], m->cols);
-        if (i->ix[d]->has_value || (mine && (!bare || x->dims[d] != t->axes.v[axis].extent)))
-            return no(why, "%s is not written over whole rows and columns", x->name);
-        if (bare && axis == m->rows) s->row = d;
-    }
-    if (x->rank > 5 || x->rank < 2 || !ix_is_axis(i->ix[x->rank - 1], &axis) || axis != m->cols)
-        return no(why, "columns are not the last of at most 5 dimensions of %s", x->name);
-    if (s->size > 4) return no(why, "%s has elements of %d bytes, above 4", x->name, s->size);
-    return true;
-}
-
-bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store) {
-    MmaStaged s;
-    Str why = {0};
-    bool can = stageable(t, m, store, &s, &why);
-    str_free(&why);
-    return can;
-}
-
-static bool stage_store(const TProg *t, const Mma *m, const SValue *v, const TInst *i, MmaTiles *w,
-                        Str *why) {
-    MmaStaged s;
-    if (!stageable(t, m, i, &s, why)) return false;
-    if (v->swizzle != 32 && v->swizzle != 64 && v->swizzle != 128)
-        return no(why, "a staged store needs a swizzle of 32, 64 or 128");
-    if (v->buffers < 1 || v->buffers > 4)
-        return no(why, "%d buffers; 1 to 4 are right", v->buffers);
-    if (v->plain) return no(why, "a staged store is not plain");
-    if (w->nstaged == MMA_STAGED) return no(why, "more than %d staged stores", MMA_STAGED);
-    s.swizzle = v->swizzle;
-    s.box = v->swizzle / s.size;
-    int slabs = v->slabs ? v->slabs : 1;
-    if (s.box * slabs > w->chunk) w->chunk = s.box * slabs;
-    w->ring = v->buffers;
-    w->staged[w->nstaged++] = s;
-    return true;
-}
-
-static bool read_staged(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
-    for (int k = 0; k < s->values.n; k++) {
-        const SValue *v = &s->values.v[k];
-        if (v->value == m->a.load->id || v->value == m->b.load->id) continue;
-        int before = w->nstaged;
-        for (int n = 0; n < t->body.inst.n; n++) {
-            const TInst *i = t->body.inst.v[n];
-            if (i->kind == T_STORE && i->args[0] == v->value && !stage_store(t, m, v, i, w, why))
-                return false;
-        }
-        if (v->place != PLACE_smem || w->nstaged == before)
-            return no(why, "%%%d is neither a factor nor stored", v->value);
-    }
-    for (int i = 0; i < w->nstaged; i++) {
-        w->chunk_bytes += w->group_rows * w->chunk * w->staged[i].size;
-        if (w->chunk % w->staged[i].box || w->chunk % 16 || w->n % w->chunk)
-            return no(why, "%d columns do not cut into slabs of %d", w->n, w->chunk);
-    }
-    return true;
-}
-
 /* ---- partial sums ---- */
 
 static bool cut_pieces(const Schedule *s, MmaTiles *w, Str *why) {
@@ -368,7 +308,7 @@ static bool read_promote(const Schedule *s, MmaTiles *w, Str *why) {
     return true;
 }
 
-enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty */
+enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty; of a slab: ready and done */
 
 /* The factor that two CTAs share is cut into an even number of boxes. */
 static bool halve(MmaSmem *s, int rows, Str *why) {
@@ -417,8 +357,10 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_promote(s, w, why)) return false;
-    if (!read_staged(t, s, m, w, why)) return false;
+    if (!mma_read_slabs(t, s, m, w, why)) return false;
     w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES) + w->groups * w->ring * w->chunk_bytes;
+    if (w->carried)
+        w->smem += w->groups * w->ring * (BARRIER_BYTES + 4 * t->ngrid) + BARRIER_BYTES / 2;
     int read = (w->stages - 1) * w->stage_bytes + w->a.block; /* of a thin tile in the last */
     if (w->smem < read) w->smem = read;
     const Target *target = target_named(s->target);

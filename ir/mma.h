@@ -38,12 +38,15 @@ typedef struct Mma {
  * with a reason when the program is not of this shape. */
 bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why);
 
-/* A store that goes through shared memory: boxes of group rows x `box` columns, `swizzle` bytes a
- * row, copied by TMA. It writes rows and columns bare, whole extents, columns last. */
+/* A store or load after the loop that goes through shared memory: boxes of group rows x `box`
+ * columns, `swizzle` bytes a row, copied by TMA. Columns are the last index. A store writes rows
+ * and columns bare, whole extents; a load reads both one after the other. */
 typedef struct MmaStaged {
-    const TInst *store;
+    const TInst *inst;
     int row; /* dimension of the rows */
     int size, box, swizzle;
+    SEvict evict;
+    int at; /* bytes from the start of a chunk */
 } MmaStaged;
 
 enum { MMA_STAGED = 4 };
@@ -84,14 +87,18 @@ typedef struct MmaTiles {
     MmaSmem a, b;             /* the factors in a stage, a before b */
     int stage_bytes;          /* of both */
     int pair_rows, pair_cols; /* CTAs of a cluster along each: 1, or 2 in one of them */
-    /* Staged stores: `chunk` columns of all are written together; a group has `ring` of them. */
-    MmaStaged staged[MMA_STAGED];
-    int nstaged, chunk, ring;
+    /* What goes through shared memory after the loop: `chunk` columns of all stores and loads are
+     * worked on together; a group has `ring` chunks. Stores lie over loads. */
+    MmaStaged staged[MMA_STAGED], brought[MMA_STAGED]; /* stores, loads */
+    int nstaged, nbrought, chunk, ring;
     int chunk_bytes; /* of a group */
+    bool carried;    /* warps of their own (role slab) issue the copies, bring the loads */
+    bool meet;       /* a store lies over what is read by other threads than write it */
     int smem;        /* bytes in all */
 } MmaTiles;
 
 bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store);
+bool mma_can_bring(const TProg *t, const Mma *m, const TInst *load);
 
 /* The first axis of the schedule's list with a tile that is a grid axis is rows, the second
  * columns: the accumulator's. False with a reason. */

@@ -29,7 +29,12 @@
  * ctaid + i * nctaid in groups of `raster` tiles of m. Values after the loop live in the
  * accumulator's fragment: a thread knows (row, column) of each of its registers. A store entry:
  * value of the stored value, place smem: staged through shared memory and TMA, `buffers` of
- * `slabs` boxes, each `swizzle` bytes wide; without an entry, stores go from registers.
+ * `slabs` boxes, each `swizzle` bytes wide; without an entry, stores go from registers. A load
+ * after the loop with such an entry is brought there by TMA, without one it is read where it is
+ * used. Bringing needs a third role, "slab" (one warp a consumer group, of the four that "load" has
+ * otherwise): it brings what is loaded, ahead of time, and takes away what is stored. Without it
+ * the groups store themselves. All entries have the same number of buffers, each as wide as the
+ * widest.
  * promote: the tensor core sums so many k (a stage's) by itself, and what it has is added to sums
  * in f32 registers. It does so for one of `pieces` parts of a group's rows and columns after the
  * other, in `sets` register sets of partial sums: with one a group waits for each piece, with two

@@ -2,8 +2,23 @@
 #ifndef FK_PASSES_SCHEDULE_INT_H
 #define FK_PASSES_SCHEDULE_INT_H
 
+#include "ir/mma.h"
 #include "passes/passes.h"
 
 void schedule_wgmma(PassCtx *cx, Step *step);
+
+/* Slabs of what follows the loop (schedule_slab.c). */
+typedef struct SlabShape {
+    const TProg *t;
+    const Mma *m;
+    int rows, groups, cols; /* rows of a group; groups; columns of a tile */
+    bool pingpong;
+} SlabShape;
+
+/* Entries for stores, which the groups copy; returns the bytes of all slabs. */
+int slabs_store(Arena *a, const SlabShape *x, Schedule *s);
+/* Entries for stores and loads, which the role slab copies, in one of several ways, best first;
+ * false: no loads, or no such way. */
+bool slabs_bring(Arena *a, const SlabShape *x, int way, Schedule *s);
 
 #endif

@@ -7,7 +7,6 @@
  * of the sizes, so that the runtime takes the cheapest for the sizes at hand; with bound sizes
  * only the best few are made.
  */
-#include "passes/cost_int.h"
 #include "passes/schedule_int.h"
 
 #include <string.h>
@@ -257,44 +256,10 @@ static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buf
     vec_push(a, &s->values, v);
 }
 
-/* Stores go through two slabs each of shared memory where they can. Returns the bytes of all. */
-static int stage_stores(Arena *a, const Gemm *g, const Tile *c, Schedule *s) {
-    VEC(const TInst *) list = {0};
-    double work = 0; /* of an element, after the loop */
-    int size = 0, narrowest = 8, rows = c->kind == PINGPONG ? c->bm : c->bm / groups(c);
-    for (int i = 0; i < g->t->body.inst.n; i++) {
-        const TInst *x = g->t->body.inst.v[i];
-        if (x->kind == T_OP) work += cost_op(x->op);
-        if (x->kind != T_STORE || list.n == MMA_STAGED || !mma_can_stage(g->t, &g->m, x)) continue;
-        vec_push(a, &list, x);
-        int bytes = dtype_bits(g->t->tensors.v[x->tensor].type) / 8;
-        size += bytes;
-        if (bytes < narrowest) narrowest = bytes;
-    }
-    int cols = rows == 64 && size <= 2 ? 64 : 32, slabs = 1, buffers = 2;
-    if (work > 40) cols = size == 1 || rows == 64 ? 32 : 16; /* long code: less of it */
-    if (cols == 64 && c->bn == 256) slabs = 2, buffers = 1;  /* fewer barriers on the way out */
-    if (rows > 128 && size > 1) cols = 16; /* few registers are left to hold them */
-    if (cols * narrowest < 32 && rows <= 128) cols = 32 / narrowest; /* the least swizzle */
-    while (c->bn % cols) cols /= 2;
-    for (int i = 0; i < list.n; i++) {
-        int bytes = cols * dtype_bits(g->t->tensors.v[list.v[i]->tensor].type) / 8;
-        bool again = false; /* a value that two stores share */
-        for (int k = 0; k < i; k++) again |= list.v[k]->args[0] == list.v[i]->args[0];
-        SValue v = {.value = list.v[i]->args[0],
-                    .place = PLACE_smem,
-                    .buffers = buffers,
-                    .swizzle = bytes < 128 ? bytes : 128,
-                    .slabs = slabs};
-        if (!again) vec_push(a, &s->values, v);
-    }
-    return 2 * groups(c) * rows * cols * size;
-}
-
-static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
+/* All but the stages of the factors and what is done with shared memory after the loop. */
+static Schedule *begin(const PassCtx *cx, const Gemm *g, const Tile *c) {
     Arena *a = cx->arena;
     Schedule *s = ARENA_NEW(a, Schedule);
-    bool small = groups(c) == 1; /* as deep a ring as fits, no slabs, tiles in their order */
     s->name = arena_printf(a, "%s_%dx%d", c->plain ? "plain" : kind_name[c->kind], c->bm, c->bn);
     s->target = cx->target->name;
     s->move = MOVE_tma;
@@ -302,7 +267,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     s->threads = 128 * (1 + groups(c));
     s->pingpong = c->kind == PINGPONG;
     s->persistent = true;
-    s->raster = small ? 1 : (c->kind == PINGPONG ? 12 : 16) / pair_rows(c);
+    s->raster = groups(c) == 1 ? 1 : (c->kind == PINGPONG ? 12 : 16) / pair_rows(c);
     if (pair_rows(c) * pair_cols(c) > 1) {
         s->cluster[0] = pair_rows(c), s->cluster[1] = pair_cols(c), s->cluster[2] = 1;
         s->name = arena_printf(a, "%s_%dx%d", s->name, s->cluster[0], s->cluster[1]);
@@ -315,19 +280,23 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
         s->pieces = c->pieces, s->sets = c->sets;
         s->turns = c->kind == TURNS;
     }
-    int slabs = small || c->kind == DIRECT ? 0 : stage_stores(a, g, c, s);
-    int stage = (c->bm + c->bn) * STAGE_BYTES, deepest = small ? 32 : 8;
-    int stages = (cx->target->smem - 2048 - slabs) / stage;
-    if (stages > deepest) stages = deepest;
-    bool swap = c->kind == SWAP;
-    in_smem(a, s, &g->m.a, swap ? c->bn : c->bm, stages, c->rows, c->plain);
-    in_smem(a, s, &g->m.b, swap ? c->bm : c->bn, stages, c->cols, c->plain);
-    SRole load = {"load", 4, small ? 40 : 24}, mma = {"mma", 4 * groups(c), small ? 232 : 240};
-    if (c->plain) load.regs = 152, mma.regs = small ? 232 : 176;
-    vec_push(a, &s->roles, load);
-    vec_push(a, &s->roles, mma);
     s->cost = price(g, c);
     return s;
+}
+
+/* slabs: warps that copy them. */
+static void end(const PassCtx *cx, const Gemm *g, const Tile *c, int stages, int slabs,
+                Schedule *s) {
+    Arena *a = cx->arena;
+    bool small = groups(c) == 1, swap = c->kind == SWAP;
+    in_smem(a, s, &g->m.a, swap ? c->bn : c->bm, stages, c->rows, c->plain);
+    in_smem(a, s, &g->m.b, swap ? c->bm : c->bn, stages, c->cols, c->plain);
+    SRole load = {"load", 4 - slabs, small ? 40 : 24}, slab = {"slab", slabs, load.regs};
+    SRole mma = {"mma", 4 * groups(c), small ? 232 : 240};
+    if (c->plain) load.regs = 152, mma.regs = small ? 232 : 176;
+    vec_push(a, &s->roles, load);
+    if (slabs) vec_push(a, &s->roles, slab);
+    vec_push(a, &s->roles, mma);
 }
 
 /* What the tier does not make yet, or cannot, is not proposed; nor what could run only if tensors
@@ -339,6 +308,44 @@ static bool fits_tier(const TProg *t, const Schedule *s) {
     bool fits = mma_schedule(t, s, &m, &w, &why) && mma_takes_dense(t, &m, &w);
     str_free(&why);
     return fits;
+}
+
+enum { SPARE = 2048, LEAST_AHEAD = 144 * 1024 };
+
+static int stage_bytes(const Tile *c) {
+    return (c->bm + c->bn) * STAGE_BYTES;
+}
+
+/* Small tiles: as deep a ring as fits. */
+static int stages_in(int bytes, const Tile *c) {
+    int n = bytes / stage_bytes(c), most = groups(c) == 1 ? 32 : 8;
+    return n < most ? n : most;
+}
+
+/* With matrices that are loaded after the loop brought to slabs; NULL: there are none, or no room.
+ * For them there may be fewer stages, as few as without them, or LEAST_AHEAD bytes of them. */
+static Schedule *bringing(const PassCtx *cx, const Gemm *g, const Tile *c, const SlabShape *x,
+                          int without) {
+    for (int n = stages_in(cx->target->smem, c);; n--) {
+        for (int way = 0;; way++) {
+            Schedule *s = begin(cx, g, c);
+            if (!slabs_bring(cx->arena, x, way, s)) break;
+            end(cx, g, c, n, groups(c), s);
+            if (fits_tier(g->t, s)) return s;
+        }
+        if (n <= without && (n - 1) * stage_bytes(c) < LEAST_AHEAD) return NULL;
+    }
+}
+
+static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
+    bool pingpong = c->kind == PINGPONG, staged = groups(c) > 1 && c->kind != DIRECT;
+    SlabShape x = {g->t, &g->m, pingpong ? c->bm : c->bm / groups(c), groups(c), c->bn, pingpong};
+    Schedule *s = begin(cx, g, c);
+    int slabs = staged ? slabs_store(cx->arena, &x, s) : 0;
+    int stages = stages_in(cx->target->smem - SPARE - slabs, c);
+    end(cx, g, c, stages, 0, s);
+    Schedule *other = staged ? bringing(cx, g, c, &x, stages) : NULL;
+    return other ? other : s;
 }
 
 /* Is the program of this shape? */

@@ -21,7 +21,7 @@ void ptx_bar_arrive(Lower *l, Val id, int n);
 void ptx_mbar_init(Lower *l, Val bar, int count);
 void ptx_mbar_init_done(Lower *l); /* makes them known to the async proxy; a CTA barrier follows */
 void ptx_mbar_expect(Lower *l, Val bar, int bytes); /* and arrives */
-void ptx_mbar_arrive(Lower *l, Val bar, Val pred);
+void ptx_mbar_arrive(Lower *l, Val bar, Val pred);  /* pred NULL: always */
 void ptx_mbar_wait(Lower *l, Val bar, Val parity);
 
 /* Clusters of CTAs. In a cluster an address of shared memory also is one of shared::cluster, of the
@@ -37,17 +37,21 @@ void ptx_cluster_barrier(Lower *l); /* all threads of all CTAs; what they wrote 
 void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val bar, SEvict evict,
                   unsigned mask);
 
-/* One box from shared memory to global, where pred holds: boxes of a thread between two commits are
- * a group; wait_read until at most n of its groups are still being read from shared memory. */
+/* One box from shared memory to global, where pred holds (NULL: always): boxes of a thread between
+ * two commits are a group; wait_read until at most n of its groups are still being read from shared
+ * memory. */
 void ptx_tma_store(Lower *l, Val map, int rank, const Val *coord, Val from, Val pred);
 void ptx_bulk_commit(Lower *l, Val pred);
 void ptx_bulk_wait_read(Lower *l, int n, Val pred);
 void ptx_fence_async(Lower *l); /* what was written to shared memory, for TMA */
 
-/* Shared memory: four 8 x 8 matrices of 16 bits, each thread's pairs in v, rows at each thread's
- * address; or 2, 4, 8 bytes. */
+/* Shared memory: four (or two) 8 x 8 matrices of 16 bits, each thread's pairs in v, rows at each
+ * thread's address; or 2, 4, 8 bytes. */
 void ptx_stmatrix4(Lower *l, Val to, const Val *v);
+void ptx_ldmatrix(Lower *l, int n, Val from, Val *v); /* n: 2 or 4 */
 void ptx_store_shared(Lower *l, int bytes, Val to, Val v);
+Val ptx_load_shared(Lower *l, int bytes, Val from);
+void ptx_sync_warp(Lower *l); /* and what its threads did to memory is known to each other */
 
 void ptx_store_shared4(Lower *l, Val to, int offset, const Val *v); /* four words, i32 */
 void ptx_load_shared4(Lower *l, Val from, int offset, Val *v);

@@ -65,8 +65,12 @@ void ptx_mbar_expect(Lower *l, Val b, int bytes) {
 
 void ptx_mbar_arrive(Lower *l, Val b, Val pred) {
     Val arg[2] = {b, pred};
-    ptx_asm(l, "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", ASM_EFFECT, none(l),
-            arg, 2);
+    if (pred)
+        ptx_asm(l, "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", ASM_EFFECT,
+                none(l), arg, 2);
+    else
+        ptx_asm(l, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", ASM_EFFECT, none(l),
+                arg, 1);
 }
 
 void ptx_mbar_wait(Lower *l, Val b, Val parity) {
@@ -135,25 +139,32 @@ void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b, 
     ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, n);
 }
 
+/* The text where pred ($0) holds. */
+static void when(Lower *l, const char *text, Val pred) {
+    if (pred)
+        ptx_asm(l, arena_printf(l->arena, "@$0 %s", text), "b,~{memory}", ASM_EFFECT, none(l),
+                &pred, 1);
+    else
+        ptx_asm(l, text, "~{memory}", ASM_EFFECT, none(l), NULL, 0);
+}
+
 void ptx_tma_store(Lower *l, Val map, int rank, const Val *coord, Val from, Val pred) {
     FK_ASSERT(rank >= 1 && rank <= 5);
     const char *text = arena_printf(
-        l->arena,
-        "@$2 cp.async.bulk.tensor.%dd.global.shared::cta.tile.bulk_group [$1, {%s}], [$0];", rank,
-        coords[rank - 1]);
+        l->arena, "%scp.async.bulk.tensor.%dd.global.shared::cta.tile.bulk_group [$1, {%s}], [$0];",
+        pred ? "@$2 " : "", rank, coords[rank - 1]);
     const char *in = arena_printf(l->arena, "r,l,b,%s,~{memory}", coord_regs[rank - 1]);
-    Val arg[8] = {from, map, pred};
+    Val arg[8] = {from, map, pred ? pred : LLVMConstInt(l->i1, 1, 0)};
     for (int i = 0; i < rank; i++) arg[3 + i] = coord[i];
     ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, 3 + (unsigned)rank);
 }
 
 void ptx_bulk_commit(Lower *l, Val pred) {
-    ptx_asm(l, "@$0 cp.async.bulk.commit_group;", "b,~{memory}", ASM_EFFECT, none(l), &pred, 1);
+    when(l, "cp.async.bulk.commit_group;", pred);
 }
 
 void ptx_bulk_wait_read(Lower *l, int n, Val pred) {
-    const char *text = arena_printf(l->arena, "@$0 cp.async.bulk.wait_group.read %d;", n);
-    ptx_asm(l, text, "b,~{memory}", ASM_EFFECT, none(l), &pred, 1);
+    when(l, arena_printf(l->arena, "cp.async.bulk.wait_group.read %d;", n), pred);
 }
 
 void ptx_fence_async(Lower *l) {
@@ -164,6 +175,30 @@ void ptx_stmatrix4(Lower *l, Val to, const Val *v) {
     Val arg[5] = {to, v[0], v[1], v[2], v[3]};
     ptx_asm(l, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};",
             "r,r,r,r,r,~{memory}", ASM_TOGETHER, none(l), arg, 5);
+}
+
+void ptx_ldmatrix(Lower *l, int n, Val from, Val *v) {
+    Ty part[4] = {l->i32, l->i32, l->i32, l->i32};
+    Ty all = LLVMStructTypeInContext(l->cx, part, (unsigned)n, 0);
+    const char *text = n == 4 ? "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {$0, $1, $2, $3}, [$4];"
+                              : "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {$0, $1}, [$2];";
+    const char *regs = n == 4 ? "=r,=r,=r,=r,r,~{memory}" : "=r,=r,r,~{memory}";
+    FK_ASSERT(n == 2 || n == 4);
+    Val got = ptx_asm(l, text, regs, ASM_TOGETHER, all, &from, 1);
+    for (int i = 0; i < n; i++) v[i] = LLVMBuildExtractValue(l->b, got, (unsigned)i, "");
+}
+
+Val ptx_load_shared(Lower *l, int bytes, Val from) {
+    const char *text = arena_printf(l->arena, "ld.shared.b%d $0, [$1];", 8 * bytes);
+    const char *regs = bytes == 2   ? "=h,r,~{memory}"
+                       : bytes == 4 ? "=r,r,~{memory}"
+                                    : "=l,r,~{memory}";
+    Ty t = bytes == 2 ? l->i16 : bytes == 4 ? l->i32 : l->i64;
+    return ptx_asm(l, text, regs, ASM_EFFECT, t, &from, 1);
+}
+
+void ptx_sync_warp(Lower *l) {
+    ptx_asm(l, "bar.warp.sync 0xffffffff;", "~{memory}", ASM_TOGETHER, none(l), NULL, 0);
 }
 
 void ptx_store_shared(Lower *l, int bytes, Val to, Val v) {

@@ -177,6 +177,9 @@ static void emit_consumer(Wg *w) {
     w->group = LLVMBuildSub(b, w->role, i32c(l, 1), "");
     Val t = LLVMBuildAnd(b, w->tid, i32c(l, 127), "");
     w->leader = LLVMBuildICmp(b, LLVMIntEQ, t, i32c(l, 0), "");
+    w->lane0 = LLVMBuildAnd(b, w->tid, i32c(l, 31), "");
+    w->lane0 = LLVMBuildICmp(b, LLVMIntEQ, w->lane0, i32c(l, 0), "");
+    if (w->t.carried) wg_slab_consumer(w);
     wg_descriptors(w);
     w->releases = LLVMBuildICmp(b, LLVMIntULT, t, i32c(l, wg_pair(w)), "");
     w->empties = wg_empty_bar(w, i32c(l, 0));
@@ -189,7 +192,8 @@ static void emit_consumer(Wg *w) {
     w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
     if (l->s->pingpong || l->s->turns) first_turn(w);
     wg_tile_loop(w, l->s->pingpong ? every_second(w) : ring_start(w), mma_tile);
-    if (w->t.nstaged) ptx_bulk_wait_read(l, 0, w->leader); /* then the CTA's memory may go */
+    if (w->t.nstaged && !w->t.carried)
+        ptx_bulk_wait_read(l, 0, w->leader); /* then the CTA's memory may go */
     LLVMBuildRetVoid(b);
 }
 
@@ -215,6 +219,7 @@ static void barriers_init(Wg *w) {
         int groups = l->s->pingpong ? 1 : w->t.groups;
         ptx_mbar_init(l, wg_empty_bar(w, i32c(l, s)), groups * wg_pair(w));
     }
+    if (w->t.carried) wg_slab_init(w);
     ptx_mbar_init_done(l);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
@@ -239,6 +244,12 @@ static void emit_body(Wg *w) {
     w->slabs = LLVMBuildAdd(l->b, w->smem, i32c(l, w->t.stages * w->t.stage_bytes), "");
     int slab_bytes = w->t.groups * w->t.ring * w->t.chunk_bytes;
     w->bars = LLVMBuildAdd(l->b, w->slabs, i32c(l, slab_bytes), "");
+    w->slab_bars = LLVMBuildAdd(l->b, w->bars, i32c(l, 16 * w->t.stages), "");
+    if (w->t.carried) {
+        w->slab_slot = LLVMBuildAlloca(l->frame, l->i32, "slab");
+        w->slab_phase = LLVMBuildAlloca(l->frame, l->i32, "slab.phase");
+        w->slab_used = LLVMBuildAlloca(l->frame, l->i32, "slab.used");
+    }
     barriers_init(w);
     LLVMBasicBlockRef load = block_new(l, "load.role"), mma = block_new(l, "mma.role");
     Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
@@ -312,8 +323,12 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     w.map_b = factor_map(&w, &w.m.b, &w.t.b);
     for (int i = 0; i < w.t.nstaged; i++) {
         const MmaStaged *s = &w.t.staged[i];
-        w.map_out[i] = param_map(l, wg_map_out(&w, s), l->t->tensors.v[s->store->tensor].id);
+        w.map_out[i] = param_map(l, wg_map_slab(&w, s), l->t->tensors.v[s->inst->tensor].id);
         w.pairs[i] = ARENA_ARRAY(l->arena, Val, w.t.group_rows / 32 * w.t.chunk / 8);
+    }
+    for (int i = 0; i < w.t.nbrought; i++) {
+        const MmaStaged *s = &w.t.brought[i];
+        w.map_in[i] = param_map(l, wg_map_slab(&w, s), l->t->tensors.v[s->inst->tensor].id);
     }
     emit_body(&w);
     LLVMBuildBr(l->frame, entry);

@@ -18,8 +18,8 @@ KTmap wg_map(const Wg *w, const MmaFactor *f, const MmaSmem *s) {
     return m;
 }
 
-KTmap wg_map_out(const Wg *w, const MmaStaged *s) {
-    const TTensor *x = tensor_of(w, s->store);
+KTmap wg_map_slab(const Wg *w, const MmaStaged *s) {
+    const TTensor *x = tensor_of(w, s->inst);
     KTmap m = {.temp = x->mem == TM_TEMP, .rank = x->rank, .swizzle = s->swizzle};
     for (int i = 0; i < x->rank; i++) {
         m.dim[i] = x->rank - 1 - i;
@@ -112,7 +112,8 @@ void wg_guards(Wg *w, Kernel *k) {
     k->cost = w->l->s->cost;
     guard_factor(w, k, &w->m.a, &w->t.a);
     guard_factor(w, k, &w->m.b, &w->t.b);
-    for (int i = 0; i < w->t.nstaged; i++) guard_map_out(w, k, tensor_of(w, w->t.staged[i].store));
+    for (int i = 0; i < w->t.nstaged; i++) guard_map_out(w, k, tensor_of(w, w->t.staged[i].inst));
+    for (int i = 0; i < w->t.nbrought; i++) guard_map(w, k, tensor_of(w, w->t.brought[i].inst));
     for (int i = 0; i < t->tensors.n; i++) {
         const TTensor *x = &t->tensors.v[i];
         if (x->mem == TM_TEMP || !x->rank) continue;

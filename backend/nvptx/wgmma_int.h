@@ -1,8 +1,8 @@
 /* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
  * wgmma_promote.c (with partial sums), wgmma_ring.c (stages), wgmma_load.c (who loads),
  * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_out.c (after the loop),
- * wgmma_store.c (stores through shared memory), wgmma_tile.c (which tile, where its elements lie),
- * wgmma_guard.c (launch). */
+ * wgmma_store.c and wgmma_bring.c (stores and loads there through shared memory), wgmma_slab.c (who
+ * copies those), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -15,20 +15,25 @@ typedef struct Wg {
     Mma m;
     MmaTiles t;
     int map_a, map_b; /* places of their tensor maps among the parameters */
-    int map_out[MMA_STAGED];
+    int map_out[MMA_STAGED], map_in[MMA_STAGED];
     Val *pairs[MMA_STAGED]; /* of a chunk: bits of two neighbours, by row held and 8 columns */
     Val tid;                /* in the CTA */
     Val role;               /* uniform: warpgroup, 0 loads */
     Val smem;               /* i32: first stage */
     Val slabs;              /* i32: chunks of staged stores, by group and place in the ring */
     Val bars;               /* i32: full[stages], empty[stages] */
+    Val slab_bars;          /* i32: what the role slab shares (wgmma_slab.c) */
     Val first, stride;      /* i32: the CTA's first tile, and from one to its next */
     Val rank;               /* uniform: of the CTA in its cluster; NULL without one */
+    /* of a consumer group, or of the thread that copies its slabs */
+    Val group;                            /* uniform, from 0 */
+    Val slab_slot, slab_phase, slab_used; /* pointers to i32: the next place in the ring of slabs */
+    Val slab;                             /* i32: the slab at hand */
     /* of a consumer group */
-    Val group;          /* uniform, from 0 */
     Val leader;         /* i1: its first thread */
     Val releases;       /* i1: its threads that say so when a stage is read, one for each CTA.. */
     Val empties;        /* i32: ..where: the first of the barriers `empty` */
+    Val lane0;          /* i1: first of a warp */
     Val desc_a, desc_b; /* of stage 0: low words */
     Val row, col;       /* i32: of the thread's first element in the tile */
     Val *set[2];        /* partial sums of a piece */
@@ -93,6 +98,8 @@ void wg_decode(Wg *w, Val tile, Val *row0, Val *col0);
 Val wg_tiles(Wg *w); /* i32 */
 const Ix *wg_tile_total(const Wg *w);
 void wg_open_one(Wg *w, int axis, Val at); /* one element, in range or harmless */
+/* What TMA wants, i32, innermost first: an access at the open axes, which hold one element each. */
+void wg_coords(Wg *w, const TInst *i, Val *coord);
 
 /* The elements of the accumulator that a thread holds: group rows; n columns from col0 on. */
 void wg_open_rows(Wg *w, Val row0);
@@ -100,11 +107,33 @@ void wg_open_cols(Wg *w, Val col0, int n);
 
 /* Staged stores (wgmma_store.c). hold: keeps what one writes, of the open columns, which begin at
  * `from` of the chunk; flush: writes the chunk, which begins at column `col`; slot: i32, of the
- * ring; pending: copies committed last that may go on meanwhile. */
+ * ring; pending: copies committed last that may go on meanwhile. write: writes what is held to a
+ * slab; copy: all of them from a slab to global memory, by who is where pred holds (NULL: here). */
 const MmaStaged *wg_staged(const Wg *w, const TInst *i);
 void wg_hold(Wg *w, const MmaStaged *s, int from);
 void wg_flush(Wg *w, Val row, Val col, Val slot, int pending);
-KTmap wg_map_out(const Wg *w, const MmaStaged *s);
+void wg_write(Wg *w, Val slab);
+void wg_copy(Wg *w, Val slab, Val row, Val col, Val pred);
+void wg_meet(Wg *w); /* all threads of a group */
+KTmap wg_map_slab(const Wg *w, const MmaStaged *s);
+
+/* A box in shared memory: its bytes; the thread's place P in it, its row and first bytes, swizzled:
+ * the j-th 8 columns are at P ^ (bytes of 8 columns * j), rows 64 further at + 64 * swizzle. */
+int wg_box_bytes(const Wg *w, const MmaStaged *s);
+Val wg_place_in_box(Wg *w, const MmaStaged *s);
+
+/* Loads that were brought (wgmma_bring.c): of the open rows and columns, which begin at `from` of
+ * the slab at hand. */
+const MmaStaged *wg_brought(const Wg *w, const TInst *i);
+void wg_read(Wg *w, const MmaStaged *s, int from);
+
+/* The role slab (wgmma_slab.c). */
+void wg_slab_init(Wg *w);            /* its barriers; before all */
+void wg_slab_ready(Wg *w, Val pred); /* one thread: the first tile is on its way */
+void wg_slab_role(Wg *w);            /* of one thread a group, to its end */
+void wg_slab_consumer(Wg *w);        /* start of a consumer group */
+void wg_slab_take(Wg *w);            /* waits for the next slab, sets w->slab */
+void wg_slab_give(Wg *w);            /* it was read and written */
 
 void wg_guards(Wg *w, Kernel *k);
 KTmap wg_map(const Wg *w, const MmaFactor *f, const MmaSmem *s); /* of one box */

@@ -10,10 +10,7 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bo
     Lower *l = w->l;
     const TInst *i = f->load;
     Val coord[5], *row = &coord[i->nix - 1 - f->row], first;
-    for (int d = 0; d < i->nix; d++) {
-        Frag x = frag_ix(l, i->ix[d]);
-        coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
-    }
+    wg_coords(w, i, coord);
     first = *row;
     int boxes = shared ? s->boxes / 2 : s->boxes;
     if (shared) {
@@ -65,6 +62,10 @@ static Ring load_tile(Wg *w, Val tile, Ring r) {
     Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, wg_k_tiles(w)), "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, exit);
+    if (w->t.nbrought) { /* of the first tile all */
+        Val first = LLVMBuildICmp(l->b, LLVMIntEQ, tile, w->first, "");
+        wg_slab_ready(w, first);
+    }
     return end;
 }
 
@@ -77,9 +78,27 @@ static void see_out(Wg *w, Ring at) {
     }
 }
 
+/* One thread of each of the last warps, one a group. */
+static void branch_to_slabs(Wg *w, LLVMBasicBlockRef rest) {
+    Lower *l = w->l;
+    int warps = 4 - w->t.groups;
+    LLVMBasicBlockRef slabs = block_new(l, "slab.role"), idle = block_new(l, "idle");
+    Val warp = ptx_shfl_first(l, LLVMBuildLShr(l->b, w->tid, i32c(l, 5), ""));
+    Val lane = LLVMBuildAnd(l->b, w->tid, i32c(l, 31), "");
+    Val is = LLVMBuildICmp(l->b, LLVMIntUGE, warp, i32c(l, warps), "");
+    is = LLVMBuildAnd(l->b, is, LLVMBuildICmp(l->b, LLVMIntEQ, lane, i32c(l, 0), ""), "");
+    LLVMBuildCondBr(l->b, is, slabs, idle);
+    block_enter(l, slabs);
+    w->group = LLVMBuildSub(l->b, warp, i32c(l, warps), "");
+    wg_slab_role(w);
+    LLVMBuildBr(l->b, rest);
+    block_enter(l, idle);
+}
+
 void wg_loader(Wg *w) {
     Lower *l = w->l;
-    LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "idle");
+    LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "leave");
+    if (w->t.carried) branch_to_slabs(w, rest);
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, first, one, rest);
     block_enter(l, one);

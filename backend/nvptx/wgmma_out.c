@@ -28,11 +28,11 @@ static void show_acc(Wg *w, const Acc *acc, int from) {
     l->value[w->m.carry] = f;
 }
 
-/* Columns worked on together after the loop: about 16 elements a thread, so that what is
- * computed for one column part dies before the next. */
+/* Columns worked on together after the loop: about 16 elements a thread (fewer where several
+ * matrices are read), so that what is computed for one column part dies before the next. */
 static int slab_cols(const Wg *w) {
-    int blocks = w->t.group_rows / 64;
-    return blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
+    int blocks = w->t.group_rows / 64, cols = blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
+    return w->t.nbrought > 2 && cols > 8 ? cols / 2 : cols;
 }
 
 /* n columns from col0: `from` of the accumulator, in_chunk of the chunk of staged stores. */
@@ -40,9 +40,10 @@ static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_ch
     const TBlock *b = &w->l->t->body;
     wg_open_cols(w, col0, n);
     show_acc(w, acc, from);
+    for (int k = 0; k < w->t.nbrought; k++) wg_read(w, &w->t.brought[k], in_chunk);
     for (int k = 0; k < b->inst.n; k++) {
         const TInst *i = b->inst.v[k];
-        if (i->kind == T_LOOP || !over_cols(w, i)) continue;
+        if (i->kind == T_LOOP || !over_cols(w, i) || wg_brought(w, i)) continue;
         const MmaStaged *s = i->kind == T_STORE ? wg_staged(w, i) : NULL;
         if (s)
             wg_hold(w, s, in_chunk);
@@ -62,11 +63,14 @@ typedef struct Part {
 static void one_part(Wg *w, const Acc *acc, const Part *p) {
     Lower *l = w->l;
     int step = slab_cols(w);
+    if (w->t.carried) wg_slab_take(w);
     for (int at = 0; at < p->cols; at += step) {
         Val col = LLVMBuildAdd(l->b, p->col, LLVMConstInt(l->i64, (unsigned)at, 0), "");
         one_slab(w, acc, p->from + at, col, p->cols - at < step ? p->cols - at : step, at);
     }
-    if (w->t.nstaged)
+    if (w->t.carried)
+        wg_slab_give(w);
+    else if (w->t.nstaged)
         wg_flush(w, LLVMBuildTrunc(l->b, p->row, l->i32, ""),
                  LLVMBuildTrunc(l->b, p->col, l->i32, ""), i32c(l, p->slot), p->pending);
 }
@@ -134,7 +138,7 @@ static bool is_heavy(const Wg *w) {
 }
 
 void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0) {
-    int cols = w->t.nstaged ? w->t.chunk : slab_cols(w);
+    int cols = w->t.chunk ? w->t.chunk : slab_cols(w);
     if (is_heavy(w))
         parts_in_loop(w, acc, row, col0, cols);
     else

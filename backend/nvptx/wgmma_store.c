@@ -19,7 +19,7 @@ enum { GROUP_BAR = 3, GROUP = 128 }; /* named barrier of group 0, its threads */
 
 const MmaStaged *wg_staged(const Wg *w, const TInst *i) {
     for (int k = 0; k < w->t.nstaged; k++)
-        if (w->t.staged[k].store == i) return &w->t.staged[k];
+        if (w->t.staged[k].inst == i) return &w->t.staged[k];
     return NULL;
 }
 
@@ -33,27 +33,26 @@ static Val *pair_at(Wg *w, int staged, int row, int j) {
 
 void wg_hold(Wg *w, const MmaStaged *s, int from) {
     Lower *l = w->l;
-    const TTensor *t = &l->t->tensors.v[s->store->tensor];
-    Frag v = value_of(l, s->store->args[0]);
+    const TTensor *t = &l->t->tensors.v[s->inst->tensor];
+    Frag v = value_of(l, s->inst->args[0]);
     int rows = l->axis[w->m.rows].count, cols = l->axis[w->m.cols].count;
     int inner = w->m.cols < w->m.rows ? rows : 1; /* from a column to the next */
     AxisSet mask = axis_bit(w->m.rows) | axis_bit(w->m.cols);
     for (int k = 0; k < rows * cols; k++) {
         int c = frag_coord(l, mask, k, w->m.cols);
         if (c % 2) continue;
-        Val lo = stored_bits(l, s->store, t, v.v[frag_at(l, mask, k, v.mask)]);
-        Val hi = stored_bits(l, s->store, t, v.v[frag_at(l, mask, k + inner, v.mask)]);
+        Val lo = stored_bits(l, s->inst, t, v.v[frag_at(l, mask, k, v.mask)]);
+        Val hi = stored_bits(l, s->inst, t, v.v[frag_at(l, mask, k + inner, v.mask)]);
         *pair_at(w, index_of(w, s), frag_coord(l, mask, k, w->m.rows), from / 8 + c / 2) =
             type_bits_pair(l, t->type, lo, hi);
     }
 }
 
-/* The thread's P of a box: its row and its first bytes, swizzled. */
-static Val place_in_box(Wg *w, const MmaStaged *s) {
+Val wg_place_in_box(Wg *w, const MmaStaged *s) {
     Lower *l = w->l;
     LLVMBuilderRef b = l->b;
     Val lane = LLVMBuildAnd(b, w->tid, i32c(l, 31), ""), row, byte;
-    if (s->size == 2) { /* stmatrix */
+    if (s->size == 2) { /* stmatrix, ldmatrix */
         row = LLVMBuildAnd(b, lane, i32c(l, 15), "");
         byte = LLVMBuildShl(b, LLVMBuildLShr(b, lane, i32c(l, 4), ""), i32c(l, 4), "");
     } else {
@@ -90,23 +89,23 @@ static void write_columns(Wg *w, const MmaStaged *s, Val box, Val p, int j, int 
     }
 }
 
-static int box_bytes(const Wg *w, const MmaStaged *s) {
+int wg_box_bytes(const Wg *w, const MmaStaged *s) {
     return w->t.group_rows * s->swizzle;
 }
 
 static void write_chunk(Wg *w, const MmaStaged *s, Val slab) {
     Lower *l = w->l;
-    Val p = place_in_box(w, s);
+    Val p = wg_place_in_box(w, s);
     for (int c = 0; c < w->t.chunk; c += s->box) {
-        Val box = LLVMBuildAdd(l->b, slab, i32c(l, c / s->box * box_bytes(w, s)), "");
+        Val box = LLVMBuildAdd(l->b, slab, i32c(l, s->at + c / s->box * wg_box_bytes(w, s)), "");
         for (int j = 0; j < s->box / 8; j += s->size == 2 ? 2 : 1)
             write_columns(w, s, box, p, j, c / 8);
     }
 }
 
-static void copy_chunk(Wg *w, const MmaStaged *s, Val slab, Val row, Val col) {
+static void copy_chunk(Wg *w, const MmaStaged *s, Val slab, Val row, Val col, Val pred) {
     Lower *l = w->l;
-    const TInst *i = s->store;
+    const TInst *i = s->inst;
     Val map = ptx_map_address(l, w->kernel, w->map_out[index_of(w, s)]), coord[5];
     for (int d = 0; d + 1 < i->nix; d++) {
         Val *to = &coord[i->nix - 1 - d];
@@ -116,28 +115,34 @@ static void copy_chunk(Wg *w, const MmaStaged *s, Val slab, Val row, Val col) {
         *to = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
     }
     for (int c = 0; c < w->t.chunk; c += s->box) {
-        Val from = LLVMBuildAdd(l->b, slab, i32c(l, c / s->box * box_bytes(w, s)), "");
+        Val from = LLVMBuildAdd(l->b, slab, i32c(l, s->at + c / s->box * wg_box_bytes(w, s)), "");
         coord[0] = LLVMBuildAdd(l->b, col, i32c(l, c), "");
-        ptx_tma_store(l, map, i->nix, coord, from, w->leader);
+        ptx_tma_store(l, map, i->nix, coord, from, pred);
     }
+}
+
+void wg_meet(Wg *w) {
+    ptx_bar_sync(w->l, LLVMBuildAdd(w->l->b, w->group, i32c(w->l, GROUP_BAR), ""), GROUP);
+}
+
+void wg_write(Wg *w, Val slab) {
+    for (int k = 0; k < w->t.nstaged; k++) write_chunk(w, &w->t.staged[k], slab);
+    ptx_fence_async(w->l);
+}
+
+void wg_copy(Wg *w, Val slab, Val row, Val col, Val pred) {
+    for (int k = 0; k < w->t.nstaged; k++) copy_chunk(w, &w->t.staged[k], slab, row, col, pred);
+    ptx_bulk_commit(w->l, pred);
 }
 
 void wg_flush(Wg *w, Val row, Val col, Val slot, int pending) {
     Lower *l = w->l;
-    Val bar = LLVMBuildAdd(l->b, w->group, i32c(l, GROUP_BAR), "");
     Val place = LLVMBuildMul(l->b, w->group, i32c(l, w->t.ring), "");
     place = LLVMBuildMul(l->b, LLVMBuildAdd(l->b, place, slot, ""), i32c(l, w->t.chunk_bytes), "");
-    Val slab[MMA_STAGED], at = LLVMBuildAdd(l->b, w->slabs, place, "");
-    for (int k = 0; k < w->t.nstaged; k++) {
-        slab[k] = at;
-        int bytes = w->t.group_rows * w->t.chunk * w->t.staged[k].size;
-        at = LLVMBuildAdd(l->b, at, i32c(l, bytes), "");
-    }
+    Val slab = LLVMBuildAdd(l->b, w->slabs, place, "");
     ptx_bulk_wait_read(l, pending, w->leader);
-    ptx_bar_sync(l, bar, GROUP);
-    for (int k = 0; k < w->t.nstaged; k++) write_chunk(w, &w->t.staged[k], slab[k]);
-    ptx_fence_async(l);
-    ptx_bar_sync(l, bar, GROUP);
-    for (int k = 0; k < w->t.nstaged; k++) copy_chunk(w, &w->t.staged[k], slab[k], row, col);
-    ptx_bulk_commit(l, w->leader);
+    wg_meet(w);
+    wg_write(w, slab);
+    wg_meet(w);
+    wg_copy(w, slab, row, col, w->leader);
 }

@@ -75,6 +75,14 @@ void wg_open_one(Wg *w, int axis, Val at) {
     open_axis(w, axis, 1, none)->e[0] = at;
 }
 
+void wg_coords(Wg *w, const TInst *i, Val *coord) {
+    Lower *l = w->l;
+    for (int d = 0; d < i->nix; d++) {
+        Frag x = frag_ix(l, i->ix[d]);
+        coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
+    }
+}
+
 static void decode_batch(Wg *w, Val batch) {
     const TProg *t = w->l->t;
     int first = 0;

@@ -126,6 +126,36 @@ static const char *changed(const char *text, const char *from, const char *to) {
     return arena_printf(&forever, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
 }
 
+/* y[m, n] = silu(x w^T) * r + r, with r of some type. */
+#define GATED(type)                                                                                \
+    "tile t.0 {\n"                                                                                 \
+    "  size M, K, N\n"                                                                             \
+    "  in x: bf16[M, K] = 0\n  in w: bf16[N, K] = 1\n"                                             \
+    "  in r: " type "[M, N] = 2\n  out y: bf16[M, N] = 3\n"                                        \
+    "  grid m: M\n  grid n: N\n  axis k: K\n"                                                      \
+    "  loop k from 0 to K {\n"                                                                     \
+    "    carry %1: f32 = sum\n"                                                                    \
+    "    %2: bf16 = load x[m, k]\n    %3: bf16 = load w[n, k]\n"                                   \
+    "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"                                             \
+    "  %5: f32 = sigmoid %1\n  %6: f32 = mul %1, %5\n  %7: " type " = load r[m, n]\n"              \
+    "  %8: f32 = mul %6, %7\n  %9: f32 = add %8, %7\n  %10: bf16 = cast %9\n"                      \
+    "  store y[m, n], %10\n}\n"
+static const char gated[] = GATED("bf16"), gated_f32[] = GATED("f32"), gated_e4m3[] = GATED("e4m3");
+
+/* Matrices of several types and batches, one a window of a wider one; nothing is stored whole. */
+static const char matrices[] =
+    "tile t.0 {\n"
+    "  size B, M, K, N\n"
+    "  in a: f16[B, M, K] = 0\n  in w: f16[B, N, K] = 1\n  in r: f32[M, N] = 2\n"
+    "  in g: f16[B/2, M, 2*N] = 3\n  out y: f16[M, N, B] = 4\n"
+    "  grid b: B\n  grid m: M\n  grid n: N\n  axis k: K\n"
+    "  loop k from 0 to K {\n"
+    "    carry %1: f32 = sum\n"
+    "    %2: f16 = load a[b, m, k]\n    %3: f16 = load w[b, n, k]\n"
+    "    %4: f32 = mul %2, %3\n    step %1, %4\n  }\n"
+    "  %5: f32 = load r[m, n]\n  %6: f32 = add %1, %5\n  %7: f16 = load g[b/2, m, N + n]\n"
+    "  %8: f32 = mul %6, %7\n  %9: f16 = cast %8\n  store y[m, n, b], %9\n}\n";
+
 /* ---- lowering ------------------------------------------------------------------------------- */
 
 typedef struct Case {
@@ -171,10 +201,11 @@ static Schedule *parse_schedule(Arena *a, const TProg *t, const Case *c) {
         "  axis %s tile %d\n  axis %s tile %d\n  axis k tile %d\n"
         "  value %%2 place smem buffers %d swizzle 128%s\n"
         "  value %%3 place smem buffers %d swizzle %d%s\n"
-        "  role load warps 4 regs %d\n  role mma warps %d regs %d\n%s  persistent\n}\n",
+        "  role load warps %d regs %d\n  role mma warps %d regs %d\n%s  persistent\n}\n",
         128 * (1 + c->groups), swap ? "n" : "m", c->m, swap ? "m" : "n", c->n,
         strstr(c->tile, "%2: e") ? 128 : 64, c->stages, plain_loads & 1 ? " plain" : "", c->stages,
-        narrow ? 64 : 128, plain_loads & 2 ? " plain" : "", load, 4 * c->groups, mma, c->more);
+        narrow ? 64 : 128, plain_loads & 2 ? " plain" : "",
+        strstr(c->more, "role slab") ? 4 - c->groups : 4, load, 4 * c->groups, mma, c->more);
     Schedule *s = schedule_parse(a, source_new(a, "s", text, strlen(text)), t, &d);
     if (!s) fail_diags(&d);
     return s;
@@ -256,8 +287,9 @@ static void check_code(const Run *r, const Case *c) {
                          times_in(r->k.ptx, "wgmma.wait_group"));
     const MmaTiles *t = &r->tiles;
     int shared = t->pair_cols > 1 ? t->a.boxes / 2 : t->pair_rows > 1 ? t->b.boxes / 2 : 0;
-    int boxes = (t->a.plain ? 0 : t->a.boxes) + (t->b.plain ? 0 : t->b.boxes);
-    assert_int_equal(count(&code, 0, code.n, UTMALDG), boxes - 2 * shared);
+    int boxes = (t->a.plain ? 0 : t->a.boxes) + (t->b.plain ? 0 : t->b.boxes) - 2 * shared;
+    for (int i = 0; i < t->nbrought; i++) boxes += t->chunk / t->brought[i].box;
+    assert_int_equal(count(&code, 0, code.n, UTMALDG), boxes);
     assert_int_equal(count(&code, 0, code.n, UTMALDG_MULTICAST), shared);
     if (!c->spills)
         assert_int_equal(count(&code, 0, code.n, LDL) + count(&code, 0, code.n, STL), 0);
@@ -284,6 +316,22 @@ static void check(const Case *c) {
         check_code(&r, c);
     }
     arena_free(&r.a);
+}
+
+static int guards(const Kernel *k, KGuardKind kind, int index, int dim) {
+    int n = 0;
+    for (int i = 0; i < k->guards.n; i++) {
+        const KGuard *g = &k->guards.v[i];
+        n += g->kind == kind && g->index == index && g->dim == dim;
+    }
+    return n;
+}
+
+/* Places where a PTX text has `what`. */
+static int texts(const char *ptx, const char *what) {
+    int n = 0;
+    for (const char *at = ptx; (at = strstr(at, what)); at += strlen(what)) n++;
+    return n;
 }
 
 static void cooperative(void **state) {
@@ -368,6 +416,45 @@ static void staged(void **state) {
                   "  value %8 place smem buffers 2 swizzle 128\n"
                   "  value %19 place smem buffers 2 swizzle 128\n",
                   160});
+}
+
+/* What is loaded after the loop comes by TMA too; 16-bit elements are read by ldmatrix, where they
+ * were read the result is written, and no group of threads meets unless sizes differ. */
+static void brought(void **state) {
+    (void)state;
+#define SLABS(load, store, n, swizzle_load, swizzle_store)                                         \
+    "  value " load " place smem buffers " n " swizzle " swizzle_load "\n"                         \
+    "  value " store " place smem buffers " n " swizzle " swizzle_store "\n"                       \
+    "  role slab warps 2 regs 24\n"
+    const char *narrow = SLABS("%7", "%10", "2", "32", "32") "  pingpong\n";
+    check(&(Case){gated, 128, 256, 4, 2, SLABS("%7", "%10", "4", "64", "64"), 0});
+    check(&(Case){gated, 192, 128, 5, 2, narrow, 0});
+    check(&(Case){gated, 128, 128, 6, 2, SLABS("%7", "%10", "2", "64", "64") "  pingpong\n", 0});
+    check(&(Case){gated, 64, 128, 8, 2, SLABS("%7", "%10", "2", "128", "128") "  pingpong\n", 0});
+    check(&(Case){gated_f32, 128, 256, 4, 2, SLABS("%7", "%10", "4", "64", "32"), 0});
+    check(&(Case){gated_e4m3, 128, 256, 4, 2, SLABS("%7", "%10", "3", "32", "64"), 0});
+    check(&(Case){matrices, 64, 128, 4, 1,
+                  "  value %5 place smem buffers 3 swizzle 128\n"
+                  "  value %7 place smem buffers 3 swizzle 64\n  role slab warps 1 regs 40\n",
+                  0});
+    Run r;
+    lower(&r, &(Case){gated, 128, 256, 4, 2, SLABS("%7", "%10", "4", "64", "64"), 0});
+    assert_int_equal(texts(r.k.ptx, "ldmatrix.sync.aligned.m8n8.x4"), 16);
+    assert_int_equal(texts(r.k.ptx, "stmatrix.sync.aligned.m8n8.x4"), 16);
+    assert_int_equal(texts(r.k.ptx, "bar.warp.sync"), 8);
+    assert_int_equal(texts(r.k.ptx, "bar.sync"), 1);
+    assert_int_equal(texts(r.k.ptx, "ld.global"), 0);
+    assert_int_equal(r.k.smem->num, 4 * (384 * 128 + 16) + 2 * 4 * (64 * 32 * 2 + 16 + 8) + 8);
+    const KTmap *in = &r.k.params.v[3].map;
+    assert_true(r.k.params.v[3].kind == KP_TMAP && r.k.params.v[3].index == 2);
+    assert_true(in->box[0] == 32 && in->box[1] == 64 && in->swizzle == 64);
+    assert_int_equal(guards(&r.k, KG_ALIGN, 2, 0), 1);
+    assert_int_equal(guards(&r.k, KG_STRIDE, 2, 0), 1);
+    arena_free(&r.a);
+    lower(&r, &(Case){gated_f32, 128, 256, 4, 2, SLABS("%7", "%10", "4", "64", "32"), 0});
+    assert_int_equal(texts(r.k.ptx, "bar.sync"), 1 + 16); /* the store lies over another's rows */
+    assert_int_equal(r.k.smem->num, 4 * (384 * 128 + 16) + 2 * 4 * (64 * 16 * 4 + 16 + 8) + 8);
+    arena_free(&r.a);
 }
 
 static void epilogues(void **state) {
@@ -487,15 +574,6 @@ static bool may_launch(const Kernel *k, const int64_t *sizes) {
     return true;
 }
 
-static int guards(const Kernel *k, KGuardKind kind, int index, int dim) {
-    int n = 0;
-    for (int i = 0; i < k->guards.n; i++) {
-        const KGuard *g = &k->guards.v[i];
-        n += g->kind == kind && g->index == index && g->dim == dim;
-    }
-    return n;
-}
-
 static void launches(void **state) {
     (void)state;
     Run r;
@@ -545,7 +623,7 @@ static void launches_mn(void **state) {
     assert_int_equal(guards(k, KG_STRIDE, 0, 3), 0);
     assert_int_equal(guards(k, KG_STRIDE_ONE, 0, 3), 1);
     assert_true(may_launch(k, (int64_t[]){2, 8, 1, 1, 1}));
-    assert_false(may_launch(k, (int64_t[]){2, 8, 1, 0, 1}));
+    assert_false(may_launch(k, (int64_t[]){2, 8, 1, 0}));
     assert_false(may_launch(k, (int64_t[]){2, 0, 1, 1, 1}));
     arena_free(&r.a);
 }
@@ -669,7 +747,13 @@ static void refused(void **state) {
     plain_loads = 0;
     refuses(
         &(Case){gelu, 128, 128, 4, 2, "  value %16 place smem buffers 2 swizzle 128 plain\n", 0},
-        "a staged store is not plain");
+        "a slab is not plain");
+    const char *in = "  value %7 place smem buffers 2 swizzle 64\n";
+    refuses(&(Case){gated, 128, 128, 4, 2, in, 0}, "%7 is brought, but no role is slab");
+    refuses(&(Case){gelu, 128, 128, 4, 2, "  role slab warps 2 regs 24\n", 0},
+            "a role slab, but no slabs");
+    refuses(&(Case){gated, 128, 128, 4, 2, "  role slab warps 2 regs 32\n", 0},
+            "slab needs a warp a group and the registers of load");
     Case c = {gelu, 128, 128, 4, 2, "", 0};
     refuses(&(Case){gelu, 128, 128, 4, 2, "  turns\n", 0}, "turns are for promotion");
     refuses(&(Case){scaled, 128, 128, 4, 2, "  promote 64\n", 0}, "only a stage, 128, is built");
@@ -701,6 +785,7 @@ int main(void) {
         cmocka_unit_test(thin_launches), cmocka_unit_test(refused),
         cmocka_unit_test(plain_factors), cmocka_unit_test(plain_launches),
         cmocka_unit_test(fp8),           cmocka_unit_test(promoted),
+        cmocka_unit_test(brought),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,13 @@
+/* mma_int.h - what mma.c and mma_slab.c share. */
+#ifndef FK_IR_MMA_INT_H
+#define FK_IR_MMA_INT_H
+
+#include "ir/mma.h"
+
+/* Says why not; always false. */
+FK_PRINTF(2, 3) bool mma_no(Str *why, const char *fmt, ...);
+
+/* Entries of the schedule for stores and loads after the loop (mma_slab.c). */
+bool mma_read_slabs(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why);
+
+#endif
