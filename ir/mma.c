@@ -391,12 +391,14 @@ static bool one_row(const TProg *t, const TInst *i) {
     return true;
 }
 
-static bool loads_dense(const TProg *t, const MmaFactor *f, const MmaSmem *s) {
-    return s->plain || whole_pieces(t, f->load) || one_row(t, f->load);
+static bool loads_dense(const TProg *t, const TInst *load) {
+    return whole_pieces(t, load) || one_row(t, load);
 }
 
 bool mma_takes_dense(const TProg *t, const Mma *m, const MmaTiles *w) {
-    bool dense = loads_dense(t, &m->a, &w->a) && loads_dense(t, &m->b, &w->b);
-    for (int i = 0; i < w->nstaged; i++) dense &= whole_pieces(t, w->staged[i].store);
+    bool dense =
+        (w->a.plain || loads_dense(t, m->a.load)) && (w->b.plain || loads_dense(t, m->b.load));
+    for (int i = 0; i < w->nstaged; i++) dense &= whole_pieces(t, w->staged[i].inst);
+    for (int i = 0; i < w->nbrought; i++) dense &= loads_dense(t, w->brought[i].inst);
     return dense;
 }

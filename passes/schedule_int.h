@@ -17,8 +17,8 @@ typedef struct SlabShape {
 
 /* Entries for stores, which the groups copy; returns the bytes of all slabs. */
 int slabs_store(Arena *a, const SlabShape *x, Schedule *s);
-/* Entries for stores and loads, which the role slab copies, in one of several ways, best first;
- * false: no loads, or no such way. */
-bool slabs_bring(Arena *a, const SlabShape *x, int way, Schedule *s);
+/* Entries for stores and loads, which the role slab copies, in one of several ways, best first, or
+ * in one of those when nothing else fits; false: no loads, or no such way. */
+bool slabs_bring(Arena *a, const SlabShape *x, int way, bool last, Schedule *s);
 
 #endif

@@ -77,22 +77,23 @@ int slabs_store(Arena *a, const SlabShape *x, Schedule *s) {
     return 2 * x->groups * x->rows * cols * w.size;
 }
 
-/* Columns and slabs, best first. */
-static const struct Way {
+/* Columns and slabs, best first. The last resort: one slab is better than many addresses. */
+typedef struct Way {
     int cols, slabs;
-} ways[] = {{32, 4}, {32, 3}, {16, 4}, {16, 3}, {32, 2}, {16, 2}},
-  ways_pingpong[] = {{64, 2}, {32, 2}, {16, 2}};
+} Way;
+static const Way ways[] = {{32, 4}, {32, 3}, {16, 4}, {16, 3}, {32, 2}, {16, 2}, {0}};
+static const Way ways_pingpong[] = {{64, 2}, {32, 2}, {16, 2}, {0}};
+static const Way ways_last[] = {{32, 1}, {16, 1}, {0}};
 
-bool slabs_bring(Arena *a, const SlabShape *x, int way, Schedule *s) {
-    const struct Way *list = x->pingpong ? ways_pingpong : ways;
-    int n = x->pingpong ? sizeof ways_pingpong / sizeof *ways : sizeof ways / sizeof *ways;
+bool slabs_bring(Arena *a, const SlabShape *x, int way, bool last, Schedule *s) {
+    const Way *list = last ? ways_last : x->pingpong ? ways_pingpong : ways;
     Wishes w = find(a, x, true);
     bool any = false;
     for (int i = 0; i < w.list.n; i++) any |= w.list.v[i]->kind == T_LOAD;
     if (!any) return false;
     int most = widest(x, &w);
     if (most * w.least < 32) most = 32 / w.least;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; list[i].cols; i++) {
         int cols = list[i].cols;
         if (cols > most || cols * w.least < 32 || x->cols % cols || way--) continue;
         enter(a, x, &w, cols, list[i].slabs, 1, s);

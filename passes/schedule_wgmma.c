@@ -325,11 +325,11 @@ static int stages_in(int bytes, const Tile *c) {
 /* With matrices that are loaded after the loop brought to slabs; NULL: there are none, or no room.
  * For them there may be fewer stages, as few as without them, or LEAST_AHEAD bytes of them. */
 static Schedule *bringing(const PassCtx *cx, const Gemm *g, const Tile *c, const SlabShape *x,
-                          int without) {
+                          int without, bool last) {
     for (int n = stages_in(cx->target->smem, c);; n--) {
         for (int way = 0;; way++) {
             Schedule *s = begin(cx, g, c);
-            if (!slabs_bring(cx->arena, x, way, s)) break;
+            if (!slabs_bring(cx->arena, x, way, last, s)) break;
             end(cx, g, c, n, groups(c), s);
             if (fits_tier(g->t, s)) return s;
         }
@@ -344,7 +344,8 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     int slabs = staged ? slabs_store(cx->arena, &x, s) : 0;
     int stages = stages_in(cx->target->smem - SPARE - slabs, c);
     end(cx, g, c, stages, 0, s);
-    Schedule *other = staged ? bringing(cx, g, c, &x, stages) : NULL;
+    Schedule *other = staged ? bringing(cx, g, c, &x, stages, false) : NULL;
+    if (!other && pingpong) other = bringing(cx, g, c, &x, stages, true);
     return other ? other : s;
 }
 

@@ -40,13 +40,15 @@ static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_ch
     const TBlock *b = &w->l->t->body;
     wg_open_cols(w, col0, n);
     show_acc(w, acc, from);
-    for (int k = 0; k < w->t.nbrought; k++) wg_read(w, &w->t.brought[k], in_chunk);
     for (int k = 0; k < b->inst.n; k++) {
         const TInst *i = b->inst.v[k];
-        if (i->kind == T_LOOP || !over_cols(w, i) || wg_brought(w, i)) continue;
-        const MmaStaged *s = i->kind == T_STORE ? wg_staged(w, i) : NULL;
-        if (s)
-            wg_hold(w, s, in_chunk);
+        if (i->kind == T_LOOP || !over_cols(w, i)) continue;
+        const MmaStaged *store = i->kind == T_STORE ? wg_staged(w, i) : NULL;
+        const MmaStaged *load = i->kind == T_LOAD ? wg_brought(w, i) : NULL;
+        if (store)
+            wg_hold(w, store, in_chunk);
+        else if (load)
+            wg_read(w, load, in_chunk);
         else
             emit_inst(w->l, i);
     }

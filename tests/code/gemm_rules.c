@@ -246,7 +246,8 @@ static bool uniform_registers(const Subject *s, Str *why) {
 
 /* ---- memory ---- */
 
-/* Boxes by TMA, whole matrices by stmatrix x4: 16 bytes or more at a time. */
+/* Boxes by TMA, whole matrices by stmatrix x4: 16 bytes or more at a time. Where more than the
+ * factors are brought, one thread notes the coordinates of slabs in shared memory. */
 static bool wide_accesses(const Subject *s, Str *why) {
     int loads = all(s, UTMALDG) + all(s, UTMALDG_MULTICAST);
     if (loads < s->maps_in) str_printf(why, "%d loads by TMA for %d maps; ", loads, s->maps_in);
@@ -254,7 +255,8 @@ static bool wide_accesses(const Subject *s, Str *why) {
         str_printf(why, "%d stores by TMA for %d maps; ", all(s, UTMASTG), s->maps_out);
     if (s->maps_out && all(s, STG)) str_printf(why, "%d stores past TMA; ", all(s, STG));
     if (!s->staged16) return !why->n;
-    if (all(s, STS)) str_printf(why, "%d narrow stores to shared memory; ", all(s, STS));
+    int notes = s->maps_in > 2 ? 2 : 0;
+    if (all(s, STS) > notes) str_printf(why, "%d narrow stores to shared memory; ", all(s, STS));
     for (int i = 0; i < s->code.n; i++)
         if (op(&s->code.v[i]) == STSM && (s->code.v[i].hi >> 8 & 3) != 2)
             str_add(why, "an stmatrix of less than four; ");

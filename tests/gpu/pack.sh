@@ -33,6 +33,7 @@ compile tests/bench/gemm_fp8.fk gemm_fp8_fast --fast-accum
 compile tests/gpu/orders.fk gemm_orders
 compile tests/gpu/fp8.fk fp8_cases
 compile tests/gpu/fp8.fk fp8_cases_fast --fast-accum
+compile tests/gpu/matrices.fk gemm_matrices
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
