@@ -169,10 +169,14 @@ static bool checks_hold(Run *r) {
     return true;
 }
 
+static int64_t largest(const Run *r) {
+    return r->opt->most > 0 ? r->opt->most : RUN_LARGEST;
+}
+
 /* No draw suited. What the largest would have broken says why. */
 static bool nothing_suits(Run *r) {
     for (uint32_t i = 0; i < r->fn->n_sizes; i++)
-        if (r->sizes[i] < 0) r->sizes[i] = RUN_LARGEST;
+        if (r->sizes[i] < 0) r->sizes[i] = largest(r);
     if (checks_hold(r)) return true;
     str_printf(&r->why, "; no sizes found that suit it, give them all by --size");
     return false;
@@ -188,7 +192,7 @@ bool run_sizes(Run *r) {
     if (r->graph && !solve_rest(r, file)) return false;
     for (uint32_t i = 0; i < r->fn->n_sizes; i++) all &= r->sizes[i] >= 0;
     if (all) return !r->opt->reference || checks_hold(r); /* a device checks by itself */
-    if (r->graph && sample_sizes(r->graph, seed, RUN_LARGEST, r->sizes)) return true;
+    if (r->graph && sample_sizes(r->graph, seed, largest(r), r->sizes)) return true;
     if (r->graph) return nothing_suits(r);
     str_printf(&r->why, "%s: the module was stripped of its graph; give all sizes by --size",
                r->fn->name);

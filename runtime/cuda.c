@@ -443,9 +443,9 @@ static fk_status cuda_tensor_map(void *self, const FkTmap *m, void *out, FkError
 }
 
 static fk_status cuda_launch(void *self, const FkFunction *f, const FkGrid *g, void **params,
-                             int n_params, void *stream, FkError *error) {
+                             int n_params, void *call, void *stream, FkError *error) {
     bool pushed;
-    (void)n_params;
+    (void)n_params, (void)call;
     fk_status s = enter(self, &pushed, error);
     if (s) return s;
     CUresult r = cu.cuLaunchKernel(f->handle, g->grid[0], g->grid[1], g->grid[2], g->block[0],

@@ -52,8 +52,23 @@ typedef struct FkTmap {
     DLDataType dtype;
 } FkTmap;
 
+// Memory that the launches of one call of a fn may touch.
+typedef enum FkRegionKind {
+    FK_REGION_INPUT,
+    FK_REGION_OUTPUT,
+    FK_REGION_TEMP,    // from one step to a later one; nothing in it when the call begins
+    FK_REGION_SCRATCH, // within a step
+    FK_REGION_HEAD     // the workspace's state, all 0 when the call begins
+} FkRegionKind;
+typedef struct FkRegion {
+    uint64_t address, bytes;
+    FkRegionKind kind;
+    uint32_t index;   // of the argument or temporary
+    const char *name; // the argument's; else NULL
+} FkRegion;
+
 // First member of the table, raised by any change of it: libfkemu.so may be of another build.
-enum { FK_DEVICE_ABI = 2 };
+enum { FK_DEVICE_ABI = 3 };
 
 typedef struct FkDeviceOps {
     uint32_t abi; // FK_DEVICE_ABI
@@ -86,9 +101,15 @@ typedef struct FkDeviceOps {
                           FkError *error);
     // Writes the FK_TMAP_BYTES of a tensor map to `out`, aligned to FK_TMAP_ALIGN.
     fk_status (*tensor_map)(void *self, const FkTmap *map, void *out, FkError *error);
-    // params[i] points at the i-th parameter's bytes: 8, or those of a tensor map.
+    // For devices that check what kernels touch; NULL in others: all launches from begin to end are
+    // one call of a fn, with this memory. `end` frees *call.
+    fk_status (*begin)(void *self, const FkRegion *regions, uint32_t n, void **call,
+                       FkError *error);
+    void (*end)(void *self, void *call);
+    // params[i] points at the i-th parameter's bytes: 8, or those of a tensor map. call: of begin,
+    // or NULL.
     fk_status (*launch)(void *self, const FkFunction *f, const FkGrid *grid, void **params,
-                        int n_params, void *stream, FkError *error);
+                        int n_params, void *call, void *stream, FkError *error);
 } FkDeviceOps;
 
 // The table and self of a device.

@@ -149,8 +149,8 @@ typedef struct {
     const FkBound *b;
     const Plan *plan;
     uint64_t workspace;
-    void *stream;
-    bool enqueue; // else only prove that it can be
+    void *stream, *call; // call: of the device's begin
+    bool enqueue;        // else only prove that it can be
 } Run;
 
 static fk_status failed(const Run *r, const FkmLaunch *l, const char *what) {
@@ -288,7 +288,7 @@ static fk_status launch_one(const Run *r, const FkmLaunch *l) {
     if (s || skip) return s;
     if ((s = function_of(r, l, &f)) || (s = eval_shared(r, l, f, &g))) return s;
     if ((s = eval_params(r, l, &params)) || !r->enqueue) return s;
-    s = d->ops->launch(d->self, f, &g, params.param, params.n, r->stream, fk_error());
+    s = d->ops->launch(d->self, f, &g, params.param, params.n, r->call, r->stream, fk_error());
     if (!s) return FK_OK;
     char why[sizeof(FkError)];
     snprintf(why, sizeof why, "%s", fk_last_error());
@@ -305,6 +305,38 @@ static fk_status run(const Run *r) {
         for (uint32_t k = 0; k < v->n_launches && !s; k++) s = launch_one(r, &v->launches[k]);
     }
     return s;
+}
+
+// ---- what a call may touch, for devices that check it ----
+
+static void add_region(FkRegion *to, uint32_t *n, uint64_t address, uint64_t bytes,
+                       FkRegionKind kind, uint32_t index, const char *name) {
+    if (bytes) to[(*n)++] = (FkRegion){address, bytes, kind, index, name};
+}
+
+// All tensors on the device, and the parts of the workspace.
+static fk_status begin(Run *r) {
+    const FkBound *b = r->b;
+    const FkmFn *f = b->fn->fn;
+    const Plan *p = r->plan;
+    FkRegion regions[f->n_tensors + f->n_temps + 2];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n_tensors; i++)
+        if (b->address[i])
+            add_region(regions, &n, b->low[i], b->high[i] - b->low[i],
+                       f->tensors[i].is_output ? FK_REGION_OUTPUT : FK_REGION_INPUT, i,
+                       f->tensors[i].name);
+    for (uint32_t i = 0; i < f->n_temps; i++) {
+        int64_t bytes = 0;
+        fkm_eval(&f->temps[i].bytes, &b->env, &bytes); // lay_out has
+        add_region(regions, &n, r->workspace + b->temp[i], (uint64_t)bytes, FK_REGION_TEMP, i,
+                   NULL);
+    }
+    add_region(regions, &n, r->workspace, p->head, FK_REGION_HEAD, 0, NULL);
+    add_region(regions, &n, r->workspace + p->scratch, p->bytes - p->scratch, FK_REGION_SCRATCH, 0,
+               NULL);
+    const fk_device *d = b->fn->module->device;
+    return d->ops->begin(d->self, regions, n, &r->call, fk_error());
 }
 
 // ---- the API ----
@@ -388,8 +420,13 @@ fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, si
     if (!s) s = make_plan(&b, &p);
     if (!s) s = check_workspace(&b, &p, workspace, bytes);
     if (!s) s = fk_check_overlap(&b, workspace, p.bytes);
-    Run r = {&b, &p, (uint64_t)(uintptr_t)workspace, stream, false};
+    Run r = {&b, &p, (uint64_t)(uintptr_t)workspace, stream, NULL, false};
     if (!s) s = run(&r);
+    const fk_device *d = fn->module->device;
+    if (!s && d->ops->begin) s = begin(&r);
+    if (s) return s;
     r.enqueue = true;
-    return s ? s : run(&r);
+    s = run(&r);
+    if (r.call) d->ops->end(d->self, r.call);
+    return s;
 }

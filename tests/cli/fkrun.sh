@@ -2,7 +2,7 @@
 # fkrun: its command line, inputs and outputs, the reference, and what it says without a GPU.
 . "$(dirname "$0")/lib.sh"
 run 0 "help" "$fkrun" --help
-for o in fn cases case-seconds size device reference fkc seed in out print offset pad transpose \
+for o in fn cases case-seconds size most device reference fkc seed in out print offset pad transpose \
     scalars check check-seconds repeat bench variant zero list tune write help version; do
     has "$out" "--$o"
 done
@@ -35,6 +35,8 @@ run 0 "again" "$fkrun" add.fk --reference --fn add -s M=3 -s N=5 --print -- --pt
 holds "the same" cmp -s first "$out"
 run 0 "another seed" "$fkrun" add.fk --reference --fn add -s M=3 -s N=5 --print --seed=7 -- --ptxas=none
 holds "other inputs" test "$(cmp -s first "$out"; echo $?)" = 1
+run 0 "small sizes" "$fkrun" add.fk --reference --fn add --most=1 -- --ptxas=none
+has "$out" "REFERENCE add M=1 N=1"
 run 1 "a wrong program" sh -c "echo 'fn f' >w.fk; '$fkrun' w.fk"
 has "$err" "w.fk:"
 run 3 "no fkc" "$fkrun" --fkc=/nonexistent/fkc add.fk

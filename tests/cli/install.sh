@@ -15,6 +15,8 @@ lib=$(dirname "$PKG_CONFIG_PATH")
 "$work/fkc/bin/fkc" --version
 "$work/fkc/bin/fkc" "$root/examples/linear_gelu.fk" -o "$work/linear_gelu.fkm"
 
+"$work/fkc/bin/fkrun" --device=emu --check -s M=40 -s N=24 -s K=64 "$work/linear_gelu.fkm"
+
 starts() { # PROGRAM: runs to the end on a GPU, or says that there is none
     local code=0
     LD_LIBRARY_PATH=$lib "$1" "$work/linear_gelu.fkm" >"$work/said" 2>&1 || code=$?

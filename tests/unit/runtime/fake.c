@@ -119,7 +119,8 @@ static fk_status fake_tensor_map(void *self, const FkTmap *map, void *out, FkErr
 _Static_assert(sizeof(FkTmap) == FK_TMAP_BYTES - 8, "a fake map holds its request");
 
 static fk_status fake_launch(void *self, const FkFunction *f, const FkGrid *grid, void **params,
-                             int n, void *stream, FkError *error) {
+                             int n, void *call, void *stream, FkError *error) {
+    (void)call;
     Fake *fake = self;
     fake->broken |= fake->fail_launch && fake->fatal;
     if (fake->fail_launch) return FK_FAIL(error, fake->fail_launch, "fake: launch refused");

@@ -12,9 +12,9 @@ __attribute__((visibility("default"))) FkDeviceOpen fk_emu_device;
 static char last[256]; // kernel that was launched
 
 static fk_status named_launch(void *self, const FkFunction *f, const FkGrid *grid, void **params,
-                              int n, void *stream, FkError *error) {
+                              int n, void *call, void *stream, FkError *error) {
     snprintf(last, sizeof last, "%s", (const char *)f->handle);
-    return fake_ops()->launch(self, f, grid, params, n, stream, error);
+    return fake_ops()->launch(self, f, grid, params, n, call, stream, error);
 }
 
 static fk_status named_elapsed(void *self, void *start, void *stop, float *ms, FkError *error) {

@@ -1,0 +1,27 @@
+// The device, as device.c and launch.c see it.
+#ifndef RUNTIME_EMU_DEVICE_INT_H
+#define RUNTIME_EMU_DEVICE_INT_H
+
+#include "runtime/emu/ptx_int.h"
+#include "runtime/emu/tmap_int.h"
+
+typedef struct Emu {
+    const Form *forms;
+    uint32_t n_forms, sms;
+    uint64_t seed, limit;
+} Emu;
+
+enum {
+    MAX_SHARED = 232448,
+    SM_THREADS = 2048,
+    SM_CTAS = 32,
+    SM_SHARED = 233472,
+    CTA_RESERVED = 1024
+};
+
+fk_status emu_begin(void *self, const FkRegion *regions, uint32_t n, void **call, FkError *error);
+void emu_end(void *self, void *call);
+fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void **params,
+                     int n_params, void *call, void *stream, FkError *error);
+
+#endif

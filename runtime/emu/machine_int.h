@@ -1,0 +1,137 @@
+// The machine: a launch (Grid) of clusters of CTAs of warps, each with its lanes' registers.
+//
+// A cluster is run by one host thread from its first instruction to its last; its warps take turns,
+// in an order drawn from the seed. What is asynchronous is done as late as the program's own waits
+// allow, in an order drawn from the seed, too, so that a wait that is missing shows.
+#ifndef RUNTIME_EMU_MACHINE_INT_H
+#define RUNTIME_EMU_MACHINE_INT_H
+
+#include <stdatomic.h>
+
+#include "runtime/emu/ptx_int.h"
+#include "runtime/emu/report_int.h"
+
+typedef struct Cta Cta;
+typedef struct Cluster Cluster;
+typedef struct Grid Grid;
+
+enum { MAX_WARPS = 32, BARRIERS = 16, GROUP_WARPS = 4 };
+enum {
+    RANK_SHIFT = 24
+}; // addresses of shared memory: the CTA's rank in its cluster, from this bit
+
+// What a warp waits for.
+typedef enum WaitKind {
+#define WAIT(name, text) WAIT_##name,
+#include "runtime/emu/wait.def"
+#undef WAIT
+} WaitKind;
+
+typedef struct Lanes { // lanes of a warp that are elsewhere
+    uint32_t pc, mask;
+} Lanes;
+
+struct Warp {
+    uint8_t *bank[2]; // registers, immediates
+    uint32_t *pred;
+    const Opd *lists;
+    uint32_t pc, mask; // of the lanes that run: those with the lowest pc
+    uint32_t stop;     // pc of the next lanes to join them
+    uint32_t live;     // lanes that have not ended
+    Cta *cta;
+    const Func *func;
+    uint32_t id, n_away; // id: in the CTA
+    Lanes away[LANES];   // by rising pc
+    WaitKind wait;
+    uint32_t wait_at, wait_parity; // a barrier's number or address; an mbarrier's parity
+    bool passed;                   // what it waited for has come
+    uint32_t tried;                // pc of a try_wait that said no once
+    bool arrived;                  // at the cluster's barrier, when its phase was arrived_at
+    uint64_t arrived_at;
+    uint8_t *local;    // local_bytes a lane
+    struct Mma *mma;   // state of wgmma (wgmma.c)
+    struct Bulk *bulk; // its lanes' bulk stores (bulk.c)
+};
+
+// A barrier of bar.sync and bar.arrive.
+typedef struct Barrier {
+    uint32_t came, waiting; // warps
+    uint32_t expected;      // threads
+    bool counted;           // of a number of threads; else all of the CTA
+} Barrier;
+
+typedef struct Mbar {
+    uint32_t at, count;
+    int64_t pending, tx;
+    uint64_t phase;
+} Mbar;
+
+struct Cta {
+    Cluster *cluster;
+    uint32_t rank, id[3], live; // rank: in the cluster; live: warps that have not ended
+    uint8_t *shared;            // the first byte has the address SHARED_BASE
+    uint8_t *written;           // a byte for each of them: 1 once it has a value
+    Warp *warps;
+    Barrier barrier[BARRIERS];
+    Mbar *mbar;
+    uint32_t n_mbar, room_mbar;
+    uint32_t regs_free, regs[MAX_WARPS]; // setmaxnreg: of a warp's lane
+};
+
+struct Cluster {
+    Grid *grid;
+    Cta *ctas;
+    Warp *warps; // of all its CTAs
+    uint32_t n_ctas, n_warps, next_warp;
+    uint64_t linear; // number in the grid
+    uint64_t phase;  // of the cluster's barrier
+    uint32_t came;   // warps that have come to it
+    uint64_t random, executed;
+    struct Copy *copies; // asynchronous loads that are under way (tma.c)
+    uint32_t n_copies, room_copies;
+    uint8_t *memory;           // all of the above's
+    const struct Region **hot; // by instruction: the region it touched last
+    uint64_t *hits;            // by instruction: for how many lanes; NULL: nobody asked
+    uint32_t polls;            // reads of what another cluster may write, since it was set aside
+    uint64_t changes;          // writes to global memory
+};
+
+// Memory that the launch may touch.
+typedef struct Region {
+    uint64_t at, bytes;
+    const char *name;
+    bool input;
+    uint8_t *written; // a byte for each; NULL: all had values before
+} Region;
+
+struct Grid {
+    const Func *f;
+    uint32_t dim[3], block[3], n_threads, n_warps; // the latter of a CTA
+    uint32_t shared_bytes;
+    uint8_t *params;
+    Region *regions;
+    uint32_t n_regions;
+    uint64_t seed, limit; // limit: instructions of a cluster's warps
+    Reports *reports;
+};
+
+static inline void *operand(const Warp *w, const Opd *o) {
+    return w->bank[o->bank] + o->at;
+}
+
+static inline const Opd *element(const Warp *w, const Opd *list, int k) {
+    return &w->lists[list->at + (uint32_t)k];
+}
+
+// ---- warp.c ----
+
+// Runs until it must wait, has run `quantum` instructions or is done; STOP: a fault.
+Step warp_run(Warp *w, uint32_t quantum);
+// Lanes `taken` of those that run go to `target`, the others behind the instruction.
+void warp_branch(Warp *w, uint32_t taken, uint32_t target);
+void warp_end(Warp *w, uint32_t ended);
+
+// A number of `state`'s sequence.
+uint64_t emu_random(uint64_t *state);
+
+#endif

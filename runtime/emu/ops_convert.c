@@ -1,0 +1,141 @@
+// cvt and mov: between types, and between registers of different widths.
+#include "runtime/emu/num_int.h"
+#include "runtime/emu/ops_int.h"
+
+// ---- moves ----
+
+OP1(mov_32, b32, b32, a)
+OP1(mov_64, b64, b64, a)
+
+// Parts of 16 or 32 bits (arg), the first lowest, to one value, and back.
+RUN(pack) {
+    uint64_t v[LANES] = {0};
+    for (int k = 0; k < i->o[1].offset; k++) {
+        const uint32_t *a = operand(w, element(w, &i->o[1], k));
+        uint32_t shift = (uint32_t)k * i->form->arg;
+        EACH(m, v[l] |= (uint64_t)a[l] << shift);
+    }
+    uint32_t *d = LANES_OF(u32, 0);
+    uint64_t *d64 = LANES_OF(u64, 0);
+    if (i->o[0].cls == OPD_64)
+        EACH(m, d64[l] = v[l]);
+    else
+        EACH(m, d[l] = (uint32_t)v[l]);
+    return NEXT;
+}
+
+RUN(unpack) {
+    uint64_t v[LANES];
+    const uint32_t *a = LANES_OF(u32, 1);
+    const uint64_t *a64 = LANES_OF(u64, 1);
+    uint32_t mask = i->form->arg == 32 ? ALL_LANES : 0xffff;
+    if (i->o[1].cls == OPD_64)
+        EACH(m, v[l] = a64[l]);
+    else
+        EACH(m, v[l] = a[l]);
+    for (int k = 0; k < i->o[0].offset; k++) {
+        uint32_t *d = operand(w, element(w, &i->o[0], k)), shift = (uint32_t)k * i->form->arg;
+        EACH(m, d[l] = (uint32_t)(v[l] >> shift) & mask);
+    }
+    return NEXT;
+}
+
+// ---- integer to integer: the source as its type says; 8 bits are extended to 16 or 32 ----
+
+#define CVT_TO(D)                                                                                  \
+    OP1(cvt_##D##_u8, D, u32, (D)(uint8_t)a)                                                       \
+    OP1(cvt_##D##_s8, D, u32, (D)(int8_t)a)                                                        \
+    OP1(cvt_##D##_u16, D, u16, (D)a)                                                               \
+    OP1(cvt_##D##_s16, D, s16, (D)a)                                                               \
+    OP1(cvt_##D##_u32, D, u32, (D)a)                                                               \
+    OP1(cvt_##D##_s32, D, s32, (D)a)                                                               \
+    OP1(cvt_##D##_u64, D, u64, (D)a)                                                               \
+    OP1(cvt_##D##_s64, D, s64, (D)a)
+CVT_TO(u16)
+CVT_TO(s16)
+CVT_TO(u32)
+CVT_TO(s32)
+CVT_TO(u64)
+CVT_TO(s64)
+OP1(cvt_u8_32, u32, u32, (uint8_t)a)
+OP1(cvt_u8_64, u32, u64, (uint8_t)a)
+OP1(cvt_s8_32, s16, u32, (int8_t)a)
+OP1(cvt_s8_64, s16, u64, (int8_t)a)
+
+// ---- integer to f32 ----
+
+OP1(cvt_f32_u8, f32, u32, (float)(uint8_t)a)
+OP1(cvt_f32_s8, f32, u32, (float)(int8_t)a)
+OP1(cvt_f32_u16, f32, u16, (float)a)
+OP1(cvt_f32_s16, f32, s16, (float)a)
+OP1(cvt_f32_u32, f32, u32, (float)a)
+OP1(cvt_f32_s32, f32, s32, (float)a)
+OP1(cvt_f32_u64, f32, u64, (float)a)
+OP1(cvt_f32_s64, f32, s64, (float)a)
+
+// ---- f32 to integer: clamped; NaN gives 0, and in 64 bits the value with the top bit alone ----
+
+static inline float to_zero(float f) {
+    return truncf(f);
+}
+
+#define CLAMP(f, low, high, T, last) ((f) < (low) ? (T)(low) : (f) >= (high) ? (T)(last) : (T)(f))
+static inline uint32_t int_u32(float f) {
+    return f != f ? 0 : CLAMP(f, 0.0f, 0x1p32f, uint32_t, UINT32_MAX);
+}
+static inline uint32_t int_s32(float f) {
+    return f != f ? 0 : (uint32_t)CLAMP(f, -0x1p31f, 0x1p31f, int32_t, INT32_MAX);
+}
+static inline uint64_t int_u64(float f) {
+    return f != f ? (uint64_t)1 << 63 : CLAMP(f, 0.0f, 0x1p64f, uint64_t, UINT64_MAX);
+}
+static inline uint64_t int_s64(float f) {
+    return f != f ? (uint64_t)1 << 63 : (uint64_t)CLAMP(f, -0x1p63f, 0x1p63f, int64_t, INT64_MAX);
+}
+static inline uint32_t int_s8(float f) {
+    return f != f ? 0 : (uint16_t)CLAMP(f, -128.0f, 128.0f, int16_t, 127);
+}
+static inline uint32_t int_u8(float f) {
+    return f != f ? 0 : CLAMP(f, 0.0f, 256.0f, uint8_t, 255);
+}
+static inline uint32_t int_s16(float f) {
+    return f != f ? 0 : (uint16_t)CLAMP(f, -0x1p15f, 0x1p15f, int16_t, INT16_MAX);
+}
+static inline uint32_t int_u16(float f) {
+    return f != f ? 0 : CLAMP(f, 0.0f, 0x1p16f, uint16_t, UINT16_MAX);
+}
+
+#define TO_INT(round, how)                                                                         \
+    OP1(cvt_##round##_u32, u32, f32, int_u32(how(a)))                                              \
+    OP1(cvt_##round##_s32, u32, f32, int_s32(how(a)))                                              \
+    OP1(cvt_##round##_u64, u64, f32, int_u64(how(a)))                                              \
+    OP1(cvt_##round##_s64, u64, f32, int_s64(how(a)))                                              \
+    OP1(cvt_##round##_u16, u32, f32, int_u16(how(a)))                                              \
+    OP1(cvt_##round##_s16, u32, f32, int_s16(how(a)))                                              \
+    OP1(cvt_##round##_u8, u32, f32, int_u8(how(a)))                                                \
+    OP1(cvt_##round##_s8, u32, f32, int_s8(how(a)))                                                \
+    OP1(cvt_##round##_f32, f32, f32, how(a))
+TO_INT(rni, nearbyintf)
+TO_INT(rzi, to_zero)
+TO_INT(rmi, floorf)
+TO_INT(rpi, ceilf)
+
+// ---- floating point ----
+
+OP1(cvt_f32_f16, f32, u16, f16_to_f32(a))
+OP1(cvt_f32_bf16, f32, u16, bf16_to_f32(a))
+OP1(cvt_f16_f32, u16, f32, f32_to_f16(a))
+OP1(cvt_bf16_f32, u16, f32, f32_to_bf16(a))
+OP1(cvt_bf16_relu_f32, u16, f32, f32_to_bf16(a < 0 ? 0 : a))
+OP2(cvt_f16x2, u32, f32, f32, (u32)f32_to_f16(a) << 16 | f32_to_f16(b))
+OP2(cvt_bf16x2, u32, f32, f32, (u32)f32_to_bf16(a) << 16 | f32_to_bf16(b))
+OP2(cvt_e4m3x2, u16, f32, f32, (u16)(f32_to_e4m3(a) << 8 | f32_to_e4m3(b)))
+OP2(cvt_e5m2x2, u16, f32, f32, (u16)(f32_to_e5m2(a) << 8 | f32_to_e5m2(b)))
+OP1(cvt_e4m3x2_f16x2, u16, u32,
+    (u16)(f32_to_e4m3(f16_to_f32(a >> 16)) << 8 | f32_to_e4m3(f16_to_f32(a & 0xffff))))
+OP1(cvt_e5m2x2_f16x2, u16, u32,
+    (u16)(f32_to_e5m2(f16_to_f32(a >> 16)) << 8 | f32_to_e5m2(f16_to_f32(a & 0xffff))))
+OP1(cvt_f16x2_e4m3x2, u32, u16,
+    (u32)f32_to_f16(e4m3_to_f32(a >> 8)) << 16 | f32_to_f16(e4m3_to_f32(a & 0xff)))
+OP1(cvt_f16x2_e5m2x2, u32, u16,
+    (u32)f32_to_f16(e5m2_to_f32(a >> 8)) << 16 | f32_to_f16(e5m2_to_f32(a & 0xff)))

@@ -1,0 +1,165 @@
+// Barriers, mbarriers, fences, setmaxnreg.
+#include "runtime/emu/ops_int.h"
+#include "runtime/emu/sync_int.h"
+
+// ---- barriers ----
+
+static uint32_t uniform(const Warp *w, const Opd *o, uint32_t m) {
+    return ((const uint32_t *)operand(w, o))[__builtin_ctz(m)];
+}
+
+// Operands: the barrier, and maybe the count of threads.
+RUN(bar_sync) {
+    return sync_barrier(w, i, uniform(w, &i->o[0], m), i->n > 1 ? uniform(w, &i->o[1], m) : 0,
+                        true);
+}
+
+RUN(bar_arrive) {
+    return sync_barrier(w, i, uniform(w, &i->o[0], m), uniform(w, &i->o[1], m), false);
+}
+
+RUN(setmaxnreg) {
+    (void)m;
+    return sync_registers(w, i, (uint32_t)i->o[0].offset, i->form->arg);
+}
+
+// ---- mbarriers ----
+
+// The shared address in lane l of an operand of 32 or 64 bits.
+static uint32_t shared_address(const Warp *w, const Opd *o, int l) {
+    const void *p = operand(w, o);
+    uint64_t a = o->cls == OPD_64 ? ((const uint64_t *)p)[l] : ((const uint32_t *)p)[l];
+    a = o->cls == OPD_64 ? a + (uint64_t)(int64_t)o->offset : (uint32_t)a + (uint32_t)o->offset;
+    if (a >> WINDOW_SHIFT == SPACE_SHARED) a &= ((uint64_t)1 << WINDOW_SHIFT) - 1;
+    return a > UINT32_MAX ? UINT32_MAX : (uint32_t)a;
+}
+
+#define EACH_LANE(m) for (uint32_t left_ = m; left_; left_ &= left_ - 1)
+#define LANE         (__builtin_ctz(left_))
+
+RUN(mbar_init) {
+    const uint32_t *count = LANES_OF(u32, 1);
+    EACH_LANE(m)
+    if (sync_mbar_init(w, i, LANE, shared_address(w, &i->o[0], LANE), count[LANE]) == STOP)
+        return STOP;
+    return NEXT;
+}
+
+RUN(mbar_inval) {
+    EACH_LANE(m)
+    if (sync_mbar_inval(w, i, LANE, shared_address(w, &i->o[0], LANE)) == STOP) return STOP;
+    return NEXT;
+}
+
+// arg: 0 an arrival; 1 an arrival that expects bytes; 2 bytes without an arrival; 3 arrivals. The
+// state that it gives is the phase.
+enum { ARRIVE, ARRIVE_EXPECT, EXPECT, ARRIVE_COUNT };
+RUN(mbar_arrive) {
+    uint32_t what = i->form->arg;
+    int at = what == EXPECT ? 0 : 1;
+    EACH_LANE(m) {
+        int l = LANE;
+        uint32_t n = i->n > at + 1 ? ((const uint32_t *)operand(w, &i->o[at + 1]))[l] : 0;
+        uint32_t a = shared_address(w, &i->o[at], l);
+        Cta *c;
+        Mbar *b = sync_mbar(w, i, l, a, &c);
+        if (!b) return STOP;
+        if (at && i->o[0].cls == OPD_64) LANES_OF(u64, 0)[l] = b->phase;
+        if (sync_mbar_arrive(w, i, l, a,
+                             what == EXPECT         ? 0
+                             : what == ARRIVE_COUNT ? n
+                                                    : 1,
+                             what == ARRIVE_EXPECT || what == EXPECT ? n : 0) == STOP)
+            return STOP;
+    }
+    return NEXT;
+}
+
+// Which lanes' phases have ended. arg: 0 the operand is a parity, 1 a state.
+static Step ended(Warp *w, const Ins *i, uint32_t m, uint32_t *yes, Mbar **pending) {
+    *yes = 0;
+    *pending = NULL;
+    EACH_LANE(m) {
+        int l = LANE;
+        Cta *c;
+        Mbar *b = sync_mbar(w, i, l, shared_address(w, &i->o[1], l), &c);
+        if (!b) return STOP;
+        if (c != w->cta)
+            return report(w, i, l, REPORT_MBARRIER, "it waits for an mbarrier of another CTA");
+        bool done;
+        if (i->form->arg) {
+            done = b->phase > LANES_OF(u64, 2)[l];
+        } else {
+            uint32_t parity = LANES_OF(u32, 2)[l];
+            if (parity > 1) return report(w, i, l, REPORT_MBARRIER, "a parity of %u", parity);
+            done = (b->phase & 1) != parity;
+        }
+        if (done)
+            *yes |= 1u << l;
+        else
+            *pending = b;
+    }
+    return NEXT;
+}
+
+static void answer(Warp *w, const Ins *i, uint32_t m, uint32_t yes) {
+    uint32_t *p = &w->pred[i->o[0].at];
+    *p = (*p & ~m) | yes;
+}
+
+// Says no once, as it may, and waits when it is asked again.
+RUN(mbar_try_wait) {
+    uint32_t yes;
+    Mbar *b;
+    if (ended(w, i, m, &yes, &b) == STOP) return STOP;
+    if (b && w->tried == w->pc) {
+        w->wait = WAIT_MBARRIER;
+        w->wait_at = b->at;
+        w->wait_parity = (uint32_t)b->phase & 1;
+        return BLOCK;
+    }
+    w->tried = b ? w->pc : UINT32_MAX;
+    answer(w, i, m, yes);
+    return b ? YIELD : NEXT;
+}
+
+RUN(mbar_test_wait) {
+    uint32_t yes;
+    Mbar *b;
+    if (ended(w, i, m, &yes, &b) == STOP) return STOP;
+    answer(w, i, m, yes);
+    return b ? YIELD : NEXT;
+}
+
+// ---- clusters ----
+
+RUN(cluster_arrive) {
+    (void)m;
+    return sync_cluster_arrive(w, i);
+}
+
+RUN(cluster_wait) {
+    (void)m;
+    return sync_cluster_wait(w, i);
+}
+
+// The same place in the CTA of a rank.
+RUN(mapa) {
+    uint32_t *d = LANES_OF(u32, 0);
+    const uint32_t *a = LANES_OF(u32, 1), *rank = LANES_OF(u32, 2);
+    EACH(m, d[l] = (a[l] & ((1u << RANK_SHIFT) - 1)) | rank[l] << RANK_SHIFT);
+    return NEXT;
+}
+
+// ---- fences ----
+
+RUN(fence) {
+    (void)w, (void)i, (void)m;
+    atomic_thread_fence(memory_order_seq_cst);
+    return NEXT;
+}
+
+RUN(fence_async) {
+    (void)w, (void)i, (void)m;
+    return NEXT;
+}

@@ -1,0 +1,335 @@
+// wgmma: matrices from shared memory by descriptor, or from registers, to accumulators in
+// registers.
+#include <stdlib.h>
+
+#include "runtime/emu/memory_int.h"
+#include "runtime/emu/mma_int.h"
+#include "runtime/emu/num_int.h"
+#include "runtime/emu/ops_int.h"
+#include "runtime/emu/tmap_int.h"
+
+// The arg of a row: types of A and B, of the accumulators, and whether A and B may be transposed.
+enum { MMA_F16, MMA_BF16, MMA_TF32, MMA_E4M3, MMA_E5M2, MMA_S8, MMA_U8 };
+enum { ACC_F32, ACC_F16, ACC_S32 };
+#define TYPE_A(arg) ((arg) & 15)
+#define TYPE_B(arg) ((arg) >> 4 & 15)
+#define ACC(arg)    ((arg) >> 8 & 15)
+
+enum { ROWS = 64, MOST_N = 256, MOST_K = 32 };
+static const uint8_t type_bytes[] = {2, 2, 4, 1, 1, 1, 1};
+
+static inline float value(uint32_t type, const uint8_t *p) {
+    uint16_t half;
+    uint32_t word;
+    switch (type) {
+    case MMA_F16: memcpy(&half, p, 2); return f16_to_f32(half);
+    case MMA_BF16: memcpy(&half, p, 2); return bf16_to_f32(half);
+    case MMA_TF32: memcpy(&word, p, 4); return num_f32(word & 0xffffe000u);
+    case MMA_E4M3: return e4m3_to_f32(*p);
+    case MMA_E5M2: return e5m2_to_f32(*p);
+    case MMA_S8: return (int8_t)*p;
+    default: return *p;
+    }
+}
+
+// ---- shared memory by descriptor ----
+
+typedef struct Matrix {
+    uint32_t start, lead, stride, swizzle; // bytes
+    bool transposed;                       // rows (of M or N) lie together, not k
+    uint32_t type;
+} Matrix;
+
+static Step describe(Warp *w, const Ins *i, uint64_t d, uint32_t type, bool transposed, Matrix *x) {
+    static const uint8_t spans[4] = {0, 128, 64, 32};
+    *x = (Matrix){.start = (uint32_t)(d & 0x3fff) << 4,
+                  .lead = (uint32_t)(d >> 16 & 0x3fff) << 4,
+                  .stride = (uint32_t)(d >> 32 & 0x3fff) << 4,
+                  .swizzle = spans[d >> 62],
+                  .transposed = transposed,
+                  .type = type};
+    if (d >> 49 & 7)
+        return report(w, i, -1, REPORT_DESCRIPTOR, "a base offset of %u", (uint32_t)(d >> 49 & 7));
+    if (x->swizzle && x->start / x->swizzle % 8)
+        return report(w, i, -1, REPORT_DESCRIPTOR,
+                      "the matrix begins at shared address %u, in row %u of the 8 that the swizzle "
+                      "of %u bytes repeats by",
+                      x->start, x->start / x->swizzle % 8, x->swizzle);
+    return NEXT;
+}
+
+// The address of the 16 bytes that begin at (row, byte of k) or, transposed, at (byte of a row, k).
+static uint32_t chunk(const Matrix *x, uint32_t outer, uint32_t byte) {
+    uint32_t span = x->swizzle, a = x->start + outer / 8 * x->stride;
+    if (span && x->transposed)
+        a += byte / span * x->lead + outer % 8 * span + byte % span;
+    else if (span)
+        a += outer % 8 * span + byte;
+    else if (x->transposed)
+        a = x->start + byte / 16 * x->stride + outer / 8 * x->lead + outer % 8 * 16;
+    else
+        a += byte / 16 * x->lead + outer % 8 * 16;
+    return tmap_swizzle(a, span);
+}
+
+// The 16 bytes as values, `step` apart.
+#define SPREAD(type)                                                                               \
+    case type:                                                                                     \
+        for (uint32_t q = 0; q < 16u / unit; q++) out[q * step] = value(type, p + q * unit);       \
+        return;
+static inline void spread(uint32_t type, const uint8_t *p, float *out, uint32_t step) {
+    uint32_t unit = type_bytes[type];
+    switch (type) {
+        SPREAD(MMA_F16)
+        SPREAD(MMA_BF16)
+        SPREAD(MMA_TF32)
+        SPREAD(MMA_E4M3)
+        SPREAD(MMA_E5M2)
+        SPREAD(MMA_S8)
+        SPREAD(MMA_U8)
+    }
+}
+
+// To out[k * pitch + row], rows x k elements.
+static Step gather(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32_t k, float *out,
+                   uint32_t pitch) {
+    uint32_t per = 16 / type_bytes[x->type];
+    uint32_t outer = x->transposed ? k : rows, inner = x->transposed ? rows : k;
+    for (uint32_t o = 0; o < outer; o++)
+        for (uint32_t e = 0; e < inner; e += per) {
+            uint32_t a = chunk(x, o, e * 16 / per), at;
+            Cta *c = memory_shared(w, i, -1, a | w->cta->rank << RANK_SHIFT, 16, &at);
+            if (!c) return STOP;
+            if (!memory_has(c->written + at, 16)) {
+                Step s = report(w, i, -1, REPORT_UNWRITTEN,
+                                "reads shared address %u, which nothing wrote", a);
+                if (s == STOP) return s;
+            }
+            uint32_t here = x->transposed ? o * pitch + e : e * pitch + o;
+            spread(x->type, c->shared + at, out + here, x->transposed ? 1 : pitch);
+        }
+    return NEXT;
+}
+
+// ---- registers ----
+
+// A from registers, to out[k * ROWS + row]: each holds 4 bytes of k; pairs of rows 8 apart.
+static void gather_registers(const Warp *group, const Opd *list, uint32_t type, float *out) {
+    uint32_t unit = type_bytes[type], per = 4 / unit;
+    for (uint32_t w = 0; w < GROUP_WARPS; w++)
+        for (uint32_t r = 0; r < 4; r++) {
+            const uint8_t *v = operand(&group[w], element(&group[w], list, (int)r));
+            for (uint32_t l = 0; l < LANES; l++)
+                for (uint32_t q = 0; q < per; q++) {
+                    uint32_t k = (r / 2 * 4 + l % 4) * per + q, row = 16 * w + l / 4 + r % 2 * 8;
+                    out[k * ROWS + row] = value(type, v + 4 * l + q * unit);
+                }
+        }
+}
+
+typedef union Acc { // row by row
+    float f[ROWS * MOST_N];
+    int32_t s[ROWS * MOST_N];
+} Acc;
+
+// Register 4j + 2h + e holds row 16w + l/4 + 8h, column 8j + 2(l%4) + e; of f16, pairs of e.
+static void load_acc(const Warp *group, const Ins *i, uint32_t n, Acc *d) {
+    bool half = ACC(i->form->arg) == ACC_F16;
+    for (uint32_t w = 0; w < GROUP_WARPS; w++)
+        for (int r = 0; r < i->o[0].offset; r++) {
+            const uint32_t *v = operand(&group[w], element(&group[w], &i->o[0], r));
+            uint32_t at = (uint32_t)(half ? 2 * r : r);
+            for (uint32_t l = 0; l < LANES; l++) {
+                uint32_t row = 16 * w + l / 4 + at / 2 % 2 * 8,
+                         col = at / 4 * 8 + l % 4 * 2 + at % 2;
+                if (half) {
+                    d->f[row * n + col] = f16_to_f32(v[l] & 0xffff);
+                    d->f[row * n + col + 1] = f16_to_f32(v[l] >> 16);
+                } else {
+                    memcpy(&d->s[row * n + col], &v[l], 4);
+                }
+            }
+        }
+}
+
+static void keep_acc(const Warp *group, const Ins *i, uint32_t n, const Acc *d) {
+    uint32_t kind = ACC(i->form->arg);
+    for (uint32_t w = 0; w < GROUP_WARPS; w++)
+        for (int r = 0; r < i->o[0].offset; r++) {
+            uint32_t *v = operand(&group[w], element(&group[w], &i->o[0], r));
+            uint32_t at = (uint32_t)(kind == ACC_F16 ? 2 * r : r);
+            for (uint32_t l = 0; l < LANES; l++) {
+                uint32_t row = 16 * w + l / 4 + at / 2 % 2 * 8,
+                         col = at / 4 * 8 + l % 4 * 2 + at % 2;
+                const float *f = &d->f[row * n + col];
+                if (kind == ACC_F16)
+                    v[l] = f32_to_f16(f[0]) | (uint32_t)f32_to_f16(f[1]) << 16;
+                else if (kind == ACC_S32)
+                    v[l] = (uint32_t)d->s[row * n + col];
+                else
+                    v[l] = f32_result(*f);
+            }
+        }
+}
+
+// ---- products ----
+
+// d[64][n] = a[k][64]' b[k][n], or added; columns in blocks that stay in registers.
+static void multiply(float *d, uint32_t n, const float *a, const float *b, uint32_t k, bool add) {
+    enum { WIDTH = 32 };
+    for (uint32_t row = 0; row < ROWS; row++)
+        for (uint32_t col = 0; col < n; col += WIDTH) {
+            float sum[WIDTH];
+            uint32_t m = n - col < WIDTH ? n - col : WIDTH;
+            for (uint32_t c = 0; c < WIDTH; c++) sum[c] = add && c < m ? d[row * n + col + c] : 0;
+            for (uint32_t e = 0; e < k; e++) {
+                float f = a[e * ROWS + row];
+                const float *q = b + e * MOST_N + col;
+                for (uint32_t c = 0; c < WIDTH; c++) sum[c] = fmaf(f, q[c], sum[c]);
+            }
+            memcpy(d + row * n + col, sum, sizeof *d * m);
+        }
+}
+
+static void multiply_int(int32_t *d, uint32_t n, const float *a, const float *b, uint32_t k,
+                         bool add) {
+    for (uint32_t row = 0; row < ROWS; row++)
+        for (uint32_t col = 0; col < n; col++) {
+            int32_t sum = 0; // of 32 products of bytes
+            for (uint32_t e = 0; e < k; e++)
+                sum += (int32_t)a[e * ROWS + row] * (int32_t)b[e * MOST_N + col];
+            uint32_t before = add ? (uint32_t)d[row * n + col] : 0;
+            d[row * n + col] = (int32_t)(before + (uint32_t)sum);
+        }
+}
+
+static Step operands(Warp *w, const MmaOp *op, uint32_t k, float *a, float *b) {
+    const Ins *i = op->i;
+    bool registers = i->o[1].cls == OPD_LIST;
+    uint32_t arg = i->form->arg;
+    const Opd *flags = &i->o[4]; // scales of A and B, then transpositions, if there are any
+    int n = i->n - 4;
+    bool ta = n == 4 && flags[2].offset, tb = n > 2 && flags[n - 1].offset;
+    Matrix x;
+    if (registers)
+        gather_registers(&w->cta->warps[w->id / GROUP_WARPS * GROUP_WARPS], &i->o[1], TYPE_A(arg),
+                         a);
+    else if (describe(w, i, op->a, TYPE_A(arg), ta, &x) == STOP ||
+             gather(w, i, &x, ROWS, k, a, ROWS) == STOP)
+        return STOP;
+    if (describe(w, i, op->b, TYPE_B(arg), tb, &x) == STOP ||
+        gather(w, i, &x, i->number, k, b, MOST_N) == STOP)
+        return STOP;
+    for (uint32_t e = 0; n >= 2 && flags[0].offset < 0 && e < k * ROWS; e++) a[e] = -a[e];
+    for (uint32_t e = 0; n >= 2 && flags[1].offset < 0 && e < k * MOST_N; e++) b[e] = -b[e];
+    return NEXT;
+}
+
+typedef enum Overlap { DISJOINT, SAME, OVERLAPPING } Overlap;
+
+static Overlap compare(const Warp *w, const Opd *x, const Opd *y) {
+    uint64_t set[MMA_REGISTERS / 64] = {0};
+    bool same = x->offset == y->offset, meet = false;
+    for (int k = 0; k < x->offset; k++) {
+        uint32_t r = element(w, x, k)->at / (4 * LANES);
+        set[r / 64] |= (uint64_t)1 << r % 64;
+        same = same && element(w, x, k)->at == element(w, y, k)->at;
+    }
+    for (int k = 0; k < y->offset && !same; k++) {
+        uint32_t r = element(w, y, k)->at / (4 * LANES);
+        meet |= set[r / 64] >> r % 64 & 1;
+    }
+    return same ? SAME : meet ? OVERLAPPING : DISJOINT;
+}
+
+typedef struct Work { // of an execution
+    Acc d;
+    float a[MOST_K * ROWS], b[MOST_K * MOST_N];
+} Work;
+
+// All operations on the accumulators of op[0] among n.
+static Step chain(Warp *w, MmaOp *op, uint32_t n, Work *work) {
+    Warp *group = &w->cta->warps[w->id / GROUP_WARPS * GROUP_WARPS];
+    const Ins *first = op->i;
+    uint32_t cols = first->number;
+    load_acc(group, first, cols, &work->d);
+    for (uint32_t k = 0; k < n; k++) {
+        Overlap o = op[k].done ? DISJOINT : compare(w, &first->o[0], &op[k].i->o[0]);
+        if (o == DISJOINT) continue;
+        if (o == OVERLAPPING || ACC(op[k].i->form->arg) != ACC(first->form->arg)) break;
+        uint32_t depth = 32u / type_bytes[TYPE_A(op[k].i->form->arg)];
+        if (operands(w, &op[k], depth, work->a, work->b) == STOP) return STOP;
+        if (ACC(first->form->arg) == ACC_S32)
+            multiply_int(work->d.s, cols, work->a, work->b, depth, op[k].add);
+        else
+            multiply(work->d.f, cols, work->a, work->b, depth, op[k].add);
+        op[k].done = true;
+    }
+    keep_acc(group, first, cols, &work->d);
+    return NEXT;
+}
+
+static Step execute(Warp *w, const Ins *i, uint64_t until) {
+    MmaQueue *q = w->mma->queue;
+    Work *work = NULL;
+    Step s = NEXT;
+    uint32_t n = (uint32_t)(until - q->first);
+    for (uint32_t k = 0; k < n && s != STOP; k++) {
+        if (q->op[k].done) continue;
+        if (!work && !(work = aligned_alloc(64, sizeof *work)))
+            return report(w, i, -1, REPORT_HOST, "out of memory for wgmma");
+        s = chain(w, &q->op[k], n - k, work);
+    }
+    free(work);
+    return s;
+}
+
+// ---- instructions ----
+
+static Step uniform(Warp *w, const Ins *i, const Opd *o, uint64_t *v) {
+    const uint64_t *d = operand(w, o);
+    *v = d[0];
+    for (int l = 1; l < LANES; l++)
+        if (d[l] != d[0])
+            return report(w, i, l, REPORT_DESCRIPTOR,
+                          "the descriptor is 0x%llx, and 0x%llx in lane 0",
+                          (unsigned long long)d[l], (unsigned long long)d[0]);
+    return NEXT;
+}
+
+RUN(wgmma) {
+    uint64_t a = 0, b;
+    uint32_t add = w->pred[i->o[3].at];
+    int32_t regs = ACC(i->form->arg) == ACC_F16 ? (int32_t)i->number / 4 : (int32_t)i->number / 2;
+    (void)m;
+    if (i->number % 8 || i->number < 8 || i->number > MOST_N || i->o[0].offset != regs)
+        return report(w, i, -1, REPORT_WGMMA, "%d accumulators for n = %u", i->o[0].offset,
+                      i->number);
+    if (i->o[1].cls == OPD_LIST && i->o[1].offset != 4)
+        return report(w, i, -1, REPORT_WGMMA, "%d registers of A", i->o[1].offset);
+    if (add && add != ALL_LANES)
+        return report(w, i, -1, REPORT_WGMMA, "lanes disagree about scale-d (0x%08x)", add);
+    if (i->o[1].cls != OPD_LIST && uniform(w, i, &i->o[1], &a) == STOP) return STOP;
+    if (uniform(w, i, &i->o[2], &b) == STOP) return STOP;
+    return mma_ask(w, i, a, b, add);
+}
+
+RUN(wgmma_fence) {
+    (void)i, (void)m;
+    return mma_fence(w);
+}
+
+RUN(wgmma_commit) {
+    (void)i, (void)m;
+    mma_commit(w);
+    return NEXT;
+}
+
+RUN(wgmma_wait) {
+    uint64_t until;
+    (void)m;
+    Step s = mma_wait(w, i, (uint32_t)i->o[0].offset, &until);
+    if (s == NEXT) s = execute(w, i, until);
+    if (s == NEXT) mma_waited(w, until);
+    return s;
+}

@@ -1,0 +1,32 @@
+// What a launch was found to do wrong. The first report of a kind at a PTX line counts; the launch
+// fails with the texts.
+#ifndef RUNTIME_EMU_REPORT_INT_H
+#define RUNTIME_EMU_REPORT_INT_H
+
+#include <pthread.h>
+
+#include "runtime/emu/ptx_int.h"
+
+typedef enum ReportKind {
+#define REPORT(name, text, ends) REPORT_##name,
+#include "runtime/emu/report.def"
+#undef REPORT
+    REPORT_KINDS
+} ReportKind;
+
+enum { MAX_REPORTS = 64 };
+
+typedef struct Reports {
+    pthread_mutex_t lock;
+    uint32_t n, seen_kind[MAX_REPORTS], seen_line[MAX_REPORTS];
+    size_t used;
+    char text[3584];
+    _Atomic int ended; // a report that ends the launch was made
+} Reports;
+
+// Reports what lane `lane` of the warp (-1: no one lane) did at instruction i. Gives STOP if such a
+// report ends the launch, else NEXT.
+__attribute__((format(printf, 5, 6))) Step report(Warp *w, const Ins *i, int lane, ReportKind kind,
+                                                  const char *format, ...);
+
+#endif

@@ -1,0 +1,238 @@
+// See sync_int.h.
+#include "runtime/emu/sync_int.h"
+
+#include <stdlib.h>
+
+#include "runtime/emu/memory_int.h"
+
+void sync_wake(Cta *c, WaitKind kind, uint32_t at) {
+    for (uint32_t k = 0; k < c->cluster->grid->n_warps; k++) {
+        Warp *w = &c->warps[k];
+        if (w->wait == kind && w->wait_at == at) w->wait = WAIT_NOTHING;
+    }
+}
+
+// ---- barriers ----
+
+static void release(Cta *c, Barrier *b) {
+    for (uint32_t left = b->waiting; left; left &= left - 1) {
+        Warp *w = &c->warps[__builtin_ctz(left)];
+        w->wait = WAIT_NOTHING;
+        w->passed = true;
+    }
+    *b = (Barrier){0};
+}
+
+// Threads of warps that ended count as arrived where all of the CTA are waited for.
+static bool complete(const Cta *c, const Barrier *b) {
+    uint32_t come = b->came;
+    if (!b->counted)
+        for (uint32_t k = 0; k < c->cluster->grid->n_warps; k++)
+            if (!c->warps[k].live) come |= 1u << k;
+    return (uint32_t)__builtin_popcount(come) * LANES == b->expected;
+}
+
+Step sync_barrier(Warp *w, const Ins *i, uint32_t id, uint32_t threads, bool waits) {
+    Cta *c = w->cta;
+    if (w->passed) {
+        w->passed = false;
+        return NEXT;
+    }
+    if (id >= BARRIERS) return report(w, i, -1, REPORT_BARRIER, "barrier %u; there are 16", id);
+    Barrier *b = &c->barrier[id];
+    uint32_t expected = threads ? threads : c->cluster->grid->n_warps * LANES;
+    if (threads % LANES || expected > c->cluster->grid->n_warps * LANES)
+        return report(w, i, -1, REPORT_BARRIER, "barrier %u of %u threads in a CTA of %u", id,
+                      threads, c->cluster->grid->n_threads);
+    if (b->came && (b->expected != expected || b->counted != (threads != 0)))
+        return report(w, i, -1, REPORT_BARRIER,
+                      "barrier %u of %u threads, where warps came to it as one of %u", id, expected,
+                      b->expected);
+    if (b->came >> w->id & 1)
+        return report(w, i, -1, REPORT_BARRIER,
+                      "the warp comes to barrier %u a second time, and others have not come yet",
+                      id);
+    b->expected = expected;
+    b->counted = threads != 0;
+    b->came |= 1u << w->id;
+    if (waits) b->waiting |= 1u << w->id;
+    if (complete(c, b)) {
+        release(c, b);
+        w->passed = false;
+        return NEXT;
+    }
+    if (!waits) return NEXT;
+    w->wait = WAIT_BARRIER;
+    w->wait_at = id;
+    return BLOCK;
+}
+
+static void cluster_complete(Cluster *c) {
+    uint32_t come = c->came;
+    for (uint32_t k = 0; k < c->n_warps; k++)
+        come += c->warps[k].wait == WAIT_DONE && !c->warps[k].arrived;
+    if (!c->came || come < c->n_warps) return;
+    c->phase++;
+    c->came = 0;
+    for (uint32_t k = 0; k < c->n_warps; k++)
+        if (c->warps[k].wait == WAIT_CLUSTER) c->warps[k].wait = WAIT_NOTHING;
+}
+
+Step sync_cluster_arrive(Warp *w, const Ins *i) {
+    Cluster *c = w->cta->cluster;
+    if (w->arrived)
+        return report(w, i, -1, REPORT_BARRIER,
+                      "the warp comes to the cluster's barrier again, and did not wait there");
+    w->arrived = true;
+    w->arrived_at = c->phase;
+    c->came++;
+    cluster_complete(c);
+    return NEXT;
+}
+
+Step sync_cluster_wait(Warp *w, const Ins *i) {
+    Cluster *c = w->cta->cluster;
+    if (!w->arrived)
+        return report(w, i, -1, REPORT_BARRIER,
+                      "the warp waits at the cluster's barrier, and has not come to it");
+    if (c->phase == w->arrived_at) {
+        w->wait = WAIT_CLUSTER;
+        return BLOCK;
+    }
+    w->arrived = false;
+    return NEXT;
+}
+
+void sync_ended(Warp *w) {
+    Cta *c = w->cta;
+    for (int k = 0; k < BARRIERS; k++)
+        if (c->barrier[k].came && complete(c, &c->barrier[k])) release(c, &c->barrier[k]);
+    cluster_complete(c->cluster);
+}
+
+// ---- mbarriers ----
+
+static Mbar *find(Cta *c, uint32_t at) {
+    for (uint32_t k = 0; k < c->n_mbar; k++)
+        if (c->mbar[k].at == at) return &c->mbar[k];
+    return NULL;
+}
+
+static Cta *owner(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t *at) {
+    if (a % 8) {
+        report(w, i, lane, REPORT_MISALIGNED, "an mbarrier at shared address %u", a);
+        return NULL;
+    }
+    return memory_shared(w, i, lane, a, 8, at);
+}
+
+Mbar *sync_mbar(Warp *w, const Ins *i, int lane, uint32_t a, Cta **cta) {
+    uint32_t at;
+    *cta = owner(w, i, lane, a, &at);
+    Mbar *b = *cta ? find(*cta, at) : NULL;
+    if (*cta && !b)
+        report(w, i, lane, REPORT_MBARRIER, "there is no mbarrier at shared address %u", a);
+    return b;
+}
+
+Step sync_mbar_init(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t count) {
+    uint32_t at;
+    Cta *c = owner(w, i, lane, a, &at);
+    if (!c) return STOP;
+    if (find(c, at))
+        return report(w, i, lane, REPORT_MBARRIER, "there is an mbarrier at %u already", a);
+    if (!count || count >= 1u << 20)
+        return report(w, i, lane, REPORT_MBARRIER, "a count of %u", count);
+    if (c->n_mbar == c->room_mbar)
+        return report(w, i, lane, REPORT_HOST, "more than %u mbarriers", c->room_mbar);
+    c->mbar[c->n_mbar++] = (Mbar){.at = at, .count = count, .pending = count};
+    memset(c->written + at, 1, 8);
+    return NEXT;
+}
+
+Step sync_mbar_inval(Warp *w, const Ins *i, int lane, uint32_t a) {
+    Cta *c;
+    Mbar *b = sync_mbar(w, i, lane, a, &c);
+    if (!b) return STOP;
+    memset(c->written + b->at, 0, 8);
+    *b = c->mbar[--c->n_mbar];
+    return NEXT;
+}
+
+static void settle(Cta *c, Mbar *b) {
+    if (b->pending || b->tx) return;
+    b->phase++;
+    b->pending = b->count;
+    sync_wake(c, WAIT_MBARRIER, b->at);
+}
+
+static Step moved(Warp *w, const Ins *i, int lane, Cta *c, Mbar *b) {
+    enum { MOST = (1 << 20) - 1 };
+    if (b->pending < 0)
+        return report(w, i, lane, REPORT_MBARRIER,
+                      "more arrivals at the mbarrier at %u than its count, %u", b->at + SHARED_BASE,
+                      b->count);
+    if (b->tx > MOST || b->tx < -MOST)
+        return report(w, i, lane, REPORT_MBARRIER,
+                      "%lld bytes are pending at the mbarrier at %u; the most is %d",
+                      (long long)b->tx, b->at + SHARED_BASE, MOST);
+    settle(c, b);
+    return NEXT;
+}
+
+Step sync_mbar_arrive(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t arrivals,
+                      int64_t expect) {
+    Cta *c;
+    Mbar *b = sync_mbar(w, i, lane, a, &c);
+    if (!b) return STOP;
+    if (!c->live)
+        return report(w, i, lane, REPORT_MBARRIER,
+                      "the mbarrier is in CTA %u of the cluster, which has ended", c->rank);
+    b->tx += expect;
+    b->pending -= arrivals;
+    return moved(w, i, lane, c, b);
+}
+
+Step sync_mbar_complete(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, int64_t bytes) {
+    Mbar *b = find(c, at);
+    if (!b)
+        return report(w, i, lane, REPORT_MBARRIER, "its mbarrier at shared address %u is gone",
+                      at + SHARED_BASE);
+    b->tx -= bytes;
+    return moved(w, i, lane, c, b);
+}
+
+// ---- setmaxnreg ----
+
+Step sync_registers(Warp *w, const Ins *i, uint32_t regs, bool more) {
+    Cta *c = w->cta;
+    uint32_t now = c->regs[w->id];
+    if (regs % 8 || regs < 24 || regs > 256)
+        return report(w, i, -1, REPORT_REGISTERS, "%u registers; a multiple of 8, 24 to 256", regs);
+    if (more ? regs < now : regs > now)
+        return report(w, i, -1, REPORT_REGISTERS, "from %u to %u registers", now, regs);
+    if (more && regs - now > c->regs_free) {
+        w->wait = WAIT_REGISTERS;
+        w->wait_at = 0;
+        return BLOCK;
+    }
+    c->regs_free += now - regs;
+    c->regs[w->id] = regs;
+    if (!more) sync_wake(c, WAIT_REGISTERS, 0);
+    return NEXT;
+}
+
+// ---- the end: arrivals at a barrier that nobody waits at are no fault ----
+
+void sync_leftovers(Cta *c) {
+    for (uint32_t k = 0; k < c->n_mbar; k++)
+        if (c->mbar[k].tx)
+            report(c->warps, NULL, -1, REPORT_EXPECT_TX,
+                   "at the end, the mbarrier at shared address %u still expects %lld bytes",
+                   c->mbar[k].at + SHARED_BASE, (long long)c->mbar[k].tx);
+    for (uint32_t k = 0; k + 1 < c->cluster->grid->n_warps; k++)
+        if (k % GROUP_WARPS != GROUP_WARPS - 1 && c->regs[k] != c->regs[k + 1])
+            report(c->warps, NULL, -1, REPORT_REGISTERS,
+                   "warps %u and %u of one warpgroup ended with %u and %u registers", k, k + 1,
+                   c->regs[k], c->regs[k + 1]);
+}

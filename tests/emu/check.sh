@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
+# emu_programs, emu_cases, emu_gemm).
+#
+#     check.sh BUILD examples|programs|cases|gemm [SECONDS]     SECONDS: no new module after so long
+#
+# examples, programs: every accepted one, sizes drawn up to 20, twice, the second time from another
+# seed with tasks in another order. cases: at the sizes of their "# run:" lines, large ones left out.
+# gemm: every tensor-core variant by force, ragged, with 132 multiprocessors and with 2, so that CTAs
+# have many tiles.
+set -u
+build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
+cd "$(dirname "$0")/../.." || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fkc=$build/fkc fkrun=$build/fkrun
+pass=0 fail=0 skip=0
+
+module() { # FILE: its module, in $mod; false if time is up or the program is a refused one
+    mod=$work/$(basename "$1" .fk).fkm
+    head -n 1 "$1" | grep -q '^# refused' && return 1
+    [ "$(date +%s)" -ge "$end" ] && return 1
+    "$fkc" --ptxas=none --no-expect "$1" -o "$mod" 2> "$work/said" && return 0
+    echo "FAIL to compile $1"
+    cat "$work/said"
+    fail=$((fail + 1))
+    return 1
+}
+
+# The lines of $work/cases, with what is set in front; those that a variant does not take are no fault.
+run() { # [NAME=VALUE...]
+    [ -s "$work/cases" ] || return
+    env "$@" "$fkrun" --cases="$work/cases" > "$work/log" 2>&1
+    awk '/^CASE / { print $4 + 0, said; said = ""; next } { said = said " | " $0 }' "$work/log" > "$work/ends"
+    pass=$((pass + $(grep -c '^0 ' "$work/ends")))
+    skip=$((skip + $(grep -v '^0 ' "$work/ends" | grep -c UNSUPPORTED)))
+    fail=$((fail + $(grep -v '^0 ' "$work/ends" | grep -vc UNSUPPORTED)))
+    grep -v '^0 ' "$work/ends" | grep -v UNSUPPORTED | cut -c1-1500
+    [ "$(wc -l < "$work/ends")" -eq "$(wc -l < "$work/cases")" ] || { tail -n 5 "$work/log"; fail=$((fail + 1)); }
+}
+
+drawn() { # FILES
+    for f; do
+        module "$f" || continue
+        echo "--device=emu --check --check-seconds=5 --most=20 --seed=1 $mod" > "$work/cases"
+        run
+        echo "--device=emu --check --check-seconds=5 --most=20 --seed=2 $mod" > "$work/cases"
+        run FK_EMU_SEED=7
+    done
+}
+
+# M * N * K and the like: what the general kernel does in a few seconds.
+small() { # NAME=VALUE...
+    local product=1 w
+    for w; do [[ $w =~ ^[A-Z]+=([0-9]+)$ ]] && product=$((product * (BASH_REMATCH[1] > 0 ? BASH_REMATCH[1] : 1))); done
+    [ $product -le 40000000 ]
+}
+
+cases() {
+    for f in tests/cases/*.fk; do
+        module "$f" || continue
+        : > "$work/cases"
+        while read -r words; do
+            # shellcheck disable=SC2086
+            small $words || continue
+            args=
+            for w in $words; do [[ $w =~ ^[A-Z]+=[0-9]+$ ]] && args+=" -s $w" || args+=" $w"; done
+            echo "--device=emu --check --check-seconds=5$args $mod" >> "$work/cases"
+        done < <(sed -n 's/^# run: //p' "$f")
+        run
+    done
+}
+
+gemm() {
+    local file=tests/gpu/gemm.fk fn variant size
+    module $file || return
+    for fn in bias_gelu rowcol two gated; do
+        : > "$work/cases"
+        for variant in $("$fkrun" --list --fn=$fn -s M=512 -s N=512 -s K=256 "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
+            [ "$variant" = general ] && continue
+            for size in "1 8 64" "130 264 72" "257 520 200"; do
+                read -r m n k <<< "$size"
+                echo "--device=emu --check --check-seconds=5 --repeat=2 --fn=$fn -s M=$m -s N=$n -s K=$k --variant=$variant $mod" >> "$work/cases"
+            done
+        done
+        run
+        run FK_EMU_SMS=2 FK_EMU_SEED=3
+    done
+}
+
+case $what in
+examples) drawn examples/*.fk ;;
+programs) drawn tests/programs/*.fk ;;
+cases) cases ;;
+gemm) gemm ;;
+*) exit 2 ;;
+esac
+echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"
+[ $fail -eq 0 ] && [ $pass -gt 0 ]
