@@ -215,6 +215,8 @@ def main():
         for r in rows:
             print(f"{r.suite:7s} {r.group:20s} {r.module}:{r.fn} {r.shape} against {r.against}")
         return 0
+    unpack = os.path.join(HERE, "..", "gpu", "unpack.sh")
+    subprocess.run(["bash", unpack], env={**os.environ, "BUILD_GPU": o.build}, check=True)
     out = o.out or o.build
     results = {}
     head = {"date": time.strftime("%Y-%m-%d %H:%M"), "seed": o.seed}

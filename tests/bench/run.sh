@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: times the general kernel's bars. One line a fn.
 set -u
-cd "$(dirname "$0")/../.." || exit 1
+cd "$(dirname "$0")/../.." && bash tests/gpu/unpack.sh || exit 1
 run=build-gpu/fkrun mods=build-gpu/modules
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 date -u +%F

@@ -5,7 +5,7 @@
 #
 # The last line is "N passed, N failed, N skipped".
 set -u
-cd "$(dirname "$0")/../.." || exit 1
+cd "$(dirname "$0")/../.." && bash tests/gpu/unpack.sh || exit 1
 run=build-gpu/fkrun mod=build-gpu/modules/gemm_cases.fkm pass=0 fail=0 skip=0
 for fn in bias_gelu rowcol two gated; do
     for variant in coop_128x256_2x1 pingpong_192x128_1x2 pingpong_128x128 pingpong_128x128_2x1 pingpong_64x128 thin_64x32 swap_64x16 direct_128x256 coop_128x128 auto; do

@@ -13,10 +13,7 @@ jobs=${1:-12} run=${FKRUN:-build-gpu/fkrun} dir=${GRID_DIR:-build-gpu/grid}
 log=$dir.log
 export run
 export GRID_END=$(($(date +%s) + ${2:-400}))
-if [ "$dir.txz" -nt "$dir/cases.txt" ]; then # there may be no xz
-    python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$dir.txz" "$(dirname "$dir")" || exit 1
-    touch "$dir/cases.txt"
-fi
+[ -n "${GRID_DIR:-}" ] || bash tests/gpu/unpack.sh || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -22,6 +22,6 @@ for f in "$dir"/other_*.fk; do # of which only the reference is wanted
     mv $dir/grafted "${wrong%.fk}.fkm" && rm "${f%.fk}.fkm" || exit 1
 done
 python3 tests/gpu/grid.py cases $dir "$build/fkrun" $dir || exit 1
-tar -cJf $dir.txz -C build-gpu --exclude='*.fk' --exclude='*.log' grid || exit 1
+tar -I 'xz -1 -T0' -cf $dir.txz -C build-gpu --exclude='*.fk' --exclude='*.log' grid || exit 1
 rm -r $dir
 du -h $dir.txz

@@ -6,7 +6,7 @@
 #
 # The last line is "N passed, N failed, N skipped".
 set -u
-cd "$(dirname "$0")/../.." || exit 1
+cd "$(dirname "$0")/../.." && bash tests/gpu/unpack.sh || exit 1
 run=build-gpu/fkrun pass=0 fail=0 skip=0
 
 one() { # MODULE FN VARIANT "M N K" OPTIONS...

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Gathers what a machine with a GPU needs into build-gpu/: programs, and every module compiled here
-# (that machine needs no LLVM). Then, there: bash tests/gpu/run.sh
+# (that machine needs no LLVM), the modules in archives, which tests/gpu/unpack.sh unpacks. Then, there:
+# bash tests/gpu/run.sh
 #
 #     tests/gpu/pack.sh [BUILD [FOLDER...]]    default: build, every folder with programs, and the grid
 #     tests/gpu/pack.sh build tests/bench      what tests/bench/gemm.py needs, in seconds
@@ -16,14 +17,19 @@ for t in gpu_api gpu_runtime_driver gpu_by_hand; do cp "$(find $build -name $t -
 cp -L $build/libfk.so $out/libfk.so
 strip $out/fkrun $out/gpu_api
 cp "$(find /usr/lib -name libcmocka.so.0 | head -n 1)" $out/
-fail=0
-compile() { # FILE NAME OPTIONS...
-    local file=$1 name=$2
-    [[ $folders == *" $(dirname "$file") "* ]] || return
-    shift 2
-    $build/fkc --no-expect "$@" -o $out/modules/$name.fkm $file 2> $out/modules/$name.log ||
-        { echo "does not compile: $file"; cat $out/modules/$name.log; fail=1; }
+fail=0 queue=$out/queue
+: > $queue
+compile() { # FILE NAME OPTIONS...: later
+    [[ $folders == *" $(dirname "$1") "* ]] && echo "$*" >> $queue
 }
+compile_now() {
+    local file=$1 name=$2
+    shift 2
+    "$build/fkc" --no-expect "$@" -o "$out/modules/$name.fkm" "$file" 2> "$out/modules/$name.log" ||
+        { echo "does not compile: $file"; cat "$out/modules/$name.log"; exit 1; }
+}
+export build out
+export -f compile_now
 for f in tests/programs/*.fk tests/cases/*.fk tests/bench/*.fk examples/*.fk; do
     head -n 1 "$f" | grep -q '^# refused' && continue
     compile "$f" "$(basename "$f" .fk)"
@@ -36,9 +42,11 @@ compile tests/gpu/fp8.fk fp8_cases_fast --fast-accum
 compile tests/gpu/matrices.fk gemm_matrices
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
+xargs -a $queue -P "$(nproc)" -L 1 bash -c 'compile_now "$@"' compile_now || fail=1
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
-rm -f $out/modules/*.log
-if [[ $folders == *" grid "* ]]; then tests/gpu/grid_pack.sh "$build" || fail=1; fi
+rm -f $out/modules/*.log $queue
 ls $out/modules | wc -l
+tar -I 'xz -1 -T0' -cf $out/modules.txz -C $out modules && rm -r $out/modules || fail=1
+if [[ $folders == *" grid "* ]]; then tests/gpu/grid_pack.sh "$build" || fail=1; fi
 du -sh $out
 exit $fail

@@ -6,7 +6,7 @@
 #
 # The last line is "N passed, N failed".
 set -u
-cd "$(dirname "$0")/../.." || exit 1
+cd "$(dirname "$0")/../.." && bash tests/gpu/unpack.sh || exit 1
 big= log=build-gpu/check.log
 for a; do [ "$a" = --big ] && big=1 || log=$a; done
 run=build-gpu/fkrun mods=build-gpu/modules pass=0 fail=0

@@ -8,6 +8,7 @@
 # Writes build-gpu/sanitize.log. The last line is "N clean, N failed, N not run".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+[ -n "${MODULES:-}" ] || bash tests/gpu/unpack.sh || exit 1
 jobs=${1:-8}
 export run=${FKRUN:-build-gpu/fkrun} mods=${MODULES:-build-gpu/modules}
 export races=${RACES:-tests/gpu/races.txt}

@@ -6,7 +6,7 @@
 #
 # FKRUN names another fkrun, and --dry prints the cases. The last line is "N passed, N failed".
 set -u
-cd "$(dirname "$0")/../.." || exit 1
+cd "$(dirname "$0")/../.." && bash tests/gpu/unpack.sh || exit 1
 run=${FKRUN:-build-gpu/fkrun} modules=build-gpu/modules cases=$(mktemp)
 trap 'rm -f "$cases"' EXIT
 
