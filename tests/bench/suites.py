@@ -44,7 +44,8 @@ BARS = [
     Bar("nine", "relu_bias", mean=1.04, least=0.97),
     Bar("orders", "nn tn tt", mean=0.97),
     Bar("orders", "nt"),
-    Bar("unseen", "gelu_bias", mean=1.03),
+    Bar("unseen", "sizes bound", mean=1.03),
+    Bar("unseen", "sizes unbound"),
     Bar("gated", "4096", least=1.25),
     Bar("gated", "8192", least=1.10),
     Bar("odd", "N=4097", least=4.0),
@@ -82,7 +83,10 @@ def suite_orders(seed):
 
 
 def suite_unseen(seed):
-    return [Row("unseen", "gelu_bias", "gelu_bias", s, against="GELU_BIAS") for s in unseen_shapes(seed)]
+    """Compiled for the sizes (unseen_pack.sh), and by the module that serves all sizes."""
+    return [Row("unseen", f"sizes {how}", "gelu_bias", s, against="GELU_BIAS",
+                module=f"unseen_{s}" if how == "bound" else "gemm")
+            for how in ("bound", "unbound") for s in unseen_shapes(seed)]
 
 
 def suite_gated(seed):
