@@ -2,13 +2,14 @@
 tensors, the reference and the other side of a row are made (torch is handed in).
 """
 import math
+import os
 import random
 from dataclasses import dataclass, field
 
 NINE = ["4096x4096x4096", "8192x8192x8192", "8192x8192x1024", "8192x8192x512", "16384x4096x4096",
         "1000x4104x4096", "512x4096x4096", "256x4096x4096", "64x4096x4096"]
 THRICE = {"4096x4096x4096", "8192x8192x8192", "16384x4096x4096"}  # back to back in a sample
-COMPILE_MODE = "max-autotune-no-cudagraphs"  # max-autotune's kernels without a copy of every input
+COMPILE_MODE = os.environ.get("COMPILE_MODE", "max-autotune-no-cudagraphs")  # max-autotune copies every input
 
 
 @dataclass
@@ -200,7 +201,7 @@ def case_scaled(torch, row):
     c = Case([x, w, sx, sw], y, want, lambda: torch._scaled_mm(
         x, w.t(), scale_a=a, scale_b=b, out_dtype=torch.bfloat16, use_fast_accum=fast), theirs_want)
     if fast:
-        c.norm, c.most = 5e-3, 0.06
+        c.norm, c.most = 5e-3, 0.1
     return c
 
 
