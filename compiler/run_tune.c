@@ -9,6 +9,7 @@
  */
 #include "compiler/run_int.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,10 +214,9 @@ static bool time_trial(Tune *t, Trial *x) {
     if (!x->rounds) { /* the first time: how many take a pass's time */
         double once = bench_time(t->bench, &x->launch, 1);
         if (once < 0) return false;
-        double rounds = once > 0 ? PASS_MS / once : MOST_ROUNDS;
-        x->rounds = rounds > MOST_ROUNDS    ? MOST_ROUNDS
-                    : rounds < LEAST_ROUNDS ? LEAST_ROUNDS
-                                            : (int)rounds;
+        double rounds = once > 0 ? PASS_MS / once : (double)MOST_ROUNDS;
+        rounds = fmin(fmax(rounds, (double)LEAST_ROUNDS), (double)MOST_ROUNDS);
+        x->rounds = (int)rounds;
     }
     double ms = bench_time(t->bench, &x->launch, x->rounds);
     if (ms < 0) return false;

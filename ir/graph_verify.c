@@ -160,7 +160,7 @@ static bool operands_ok(Verify *v) {
         int i = !n->where ? k : k ? k - 1 : n->nin - 1;
         v->where = arena_printf(v->g->arena, "operand %d", i);
         ok &= operand_ok(v, &n->in[i]);
-        if (ok && n->where && !k) infer_conjuncts(v->g, &n->in[i], &v->guards, &exact);
+        if (ok && v->ok && n->where && !k) infer_conjuncts(v->g, &n->in[i], &v->guards, &exact);
     }
     v->where = NULL;
     v->guards.n = 0;

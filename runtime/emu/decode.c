@@ -121,7 +121,8 @@ static bool one(Parser *p, char letter, const Raw *r, Opd *o) {
             *o = (Opd){.offset = (int32_t)r->value, .cls = OPD_NUMBER};
             return true;
         }
-        if (letter == 'p' && r->value < 2 && !r->bits) {
+        bool all = r->value == UINT64_MAX; /* LLVM's way to write true */
+        if (letter == 'p' && (r->value < 2 || all) && !r->bits) {
             *o = (Opd){.at = r->value ? PRED_TRUE : PRED_FALSE, .cls = OPD_PRED};
             return true;
         }
