@@ -206,9 +206,10 @@ static Sums sum_up(const Work *w, DType type) {
         if (s->unsure || special(s, &right)) continue;
         u.error += (s->got - s->want) * (s->got - s->want);
         u.ref += s->want * s->want;
+        u.finite++;
+        if (dtype_class(type) != DC_REAL) continue;
         double rounded = dtype_round(type, s->want) - s->want;
         if (isfinite(rounded)) u.rounding += rounded * rounded;
-        u.finite++;
     }
     return u;
 }
