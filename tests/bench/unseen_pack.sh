@@ -6,6 +6,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 build=${2:-build}
+mkdir -p build-gpu/modules # beside the archive that tests/gpu/unpack.sh unpacks there
 python3 -c 'import sys; sys.path.insert(0, "tests/bench"); import suites
 for s in suites.unseen_shapes(int(sys.argv[1])): print(s)' "$1" | while read -r shape; do
     IFS=x read -r m n k <<< "$shape"

@@ -42,7 +42,7 @@ compile tests/gpu/fp8.fk fp8_cases_fast --fast-accum
 compile tests/gpu/matrices.fk gemm_matrices
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
-xargs -a $queue -P "$(nproc)" -L 1 bash -c 'compile_now "$@"' compile_now || fail=1
+xargs -r -a $queue -P "$(nproc)" -L 1 bash -c 'compile_now "$@"' compile_now || fail=1
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
 rm -f $out/modules/*.log $queue
 ls $out/modules | wc -l
