@@ -5,6 +5,7 @@
 
 #include "runtime/emu/copy_int.h"
 #include "runtime/emu/mma_int.h"
+#include "runtime/emu/stats_int.h"
 #include "runtime/emu/sync_int.h"
 
 enum { MAX_MBARRIERS = 256, QUANTUM = 1024, POLLS = 64 };
@@ -60,8 +61,11 @@ static Cluster *cut_cluster(Cut *m, Grid *g) {
     uint32_t groups = (g->n_warps + GROUP_WARPS - 1) / GROUP_WARPS;
     MmaQueue *queues = cut(m, (size_t)n * groups * sizeof *queues);
     void *hot = cut(m, f->n * sizeof(Region *));
+    void *hits = g->stats ? cut(m, f->n * sizeof(Hits)) : NULL;
+    void *traffic = g->stats ? cut(m, g->n_regions * sizeof(Traffic)) : NULL;
     if (c) {
         *c = (Cluster){.grid = g, .ctas = ctas, .warps = warps, .n_ctas = n, .hot = hot};
+        c->hits = hits, c->traffic = traffic;
         c->n_warps = n * g->n_warps;
     }
     for (uint32_t k = 0; k < n; k++) {
@@ -98,6 +102,7 @@ Cluster *cluster_new(Grid *g) {
 
 void cluster_free(Cluster *c) {
     if (!c) return;
+    if (c->hits) stats_add(c);
     copy_free(c);
     free(c->copies);
     for (uint32_t k = 0; k < c->n_warps; k++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/emu/memory_int.h"
+#include "runtime/emu/stats_int.h"
 #include "runtime/emu/sync_int.h"
 
 // ---- rows ----
@@ -72,6 +73,8 @@ static Step load_row(const Copy *c, uint32_t row) {
                                                 "wrote",
                                                 r.count, (unsigned long long)r.global) == STOP)
         return STOP;
+    if (c->warp->cta->cluster->hits && r.count && !c->again)
+        stats_row(c->warp, r.global, r.count, READ);
     for (uint32_t x = 0; x < bytes; x += 16) {
         uint8_t *to = c->cta->shared + place(c, r.shared + x);
         uint32_t low = r.first > x ? r.first - x : 0;
@@ -181,6 +184,8 @@ static Step write_target(Copy *c) {
         uint8_t *written = flags(c, &r, true, &ok), *from = c->read + r.shared + r.first;
         if (!ok) return STOP;
         if (written) memset(written, 1, r.count);
+        if (c->warp->cta->cluster->hits)
+            stats_row(c->warp, r.global, r.count, c->add ? UPDATE : WRITE);
         if (!c->add)
             memcpy((uint8_t *)(uintptr_t)r.global, from, r.count);
         else if (add_row(c, (uint8_t *)(uintptr_t)r.global, from, r.count) == STOP)

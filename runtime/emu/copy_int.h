@@ -20,6 +20,7 @@ typedef struct Copy {
     uint8_t *read;          // of a store: what it has read
     bool add;               // of a store: adds,
     AtomicType type;        // without a map: elements of this type
+    bool again;             // of a multicast: what it reads goes to another CTA, too
 } Copy;
 
 // The stores of a warp's lanes.

@@ -178,6 +178,7 @@ fk_status fk_emu_device(int index, const FkDeviceOps **table, void **self, FkErr
     e->sms = (uint32_t)setting("FK_EMU_SMS", 132);
     e->seed = setting("FK_EMU_SEED", 0);
     e->limit = setting("FK_EMU_LIMIT", (uint64_t)1 << 36);
+    e->stats = setting("FK_EMU_STATS", 0) != 0;
     *table = &ops;
     *self = e;
     return FK_OK;

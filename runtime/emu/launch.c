@@ -3,6 +3,7 @@
 
 #include "runtime/emu/cluster_int.h"
 #include "runtime/emu/device_int.h"
+#include "runtime/emu/stats_int.h"
 
 // ---- calls: the memory of all launches of one fn ----
 
@@ -112,7 +113,12 @@ fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void *
                        .limit = e->limit,
                        .reports = reports};
         launch.n_warps = (launch.n_threads + LANES - 1) / LANES;
-        s = run(e, &launch, error);
+        if (e->stats && !(launch.stats = stats_new(&launch)))
+            s = FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory to count in");
+        else
+            s = run(e, &launch, error);
+        if (!s && launch.stats) stats_put(&launch, stderr);
+        stats_free(launch.stats);
         pthread_mutex_destroy(&reports->lock);
     } else {
         s = FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory for a launch");

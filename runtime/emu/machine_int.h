@@ -91,7 +91,8 @@ struct Cluster {
     uint32_t n_copies, room_copies;
     uint8_t *memory;           // all of the above's
     const struct Region **hot; // by instruction: the region it touched last
-    uint64_t *hits;            // by instruction: for how many lanes; NULL: nobody asked
+    struct Hits *hits;         // by instruction; NULL: nobody asked (stats.c)
+    struct Traffic *traffic;   // by region
     uint32_t polls;            // reads of what another cluster may write, since it was set aside
     uint64_t changes;          // writes to global memory
 };
@@ -113,6 +114,7 @@ struct Grid {
     uint32_t n_regions;
     uint64_t seed, limit; // limit: instructions of a cluster's warps
     Reports *reports;
+    struct Stats *stats; // NULL: nobody asked
 };
 
 static inline void *operand(const Warp *w, const Opd *o) {

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "runtime/emu/stats_int.h"
+
 static const char *const verbs[] = {"reads", "writes", "updates"};
 
 // ---- global memory ----
@@ -98,6 +100,7 @@ static bool global_lanes(Warp *w, const Ins *i, uint32_t m, const uint64_t *a, u
                 return false;
         }
     }
+    if (c->hits) stats_global(w, m, a, bytes, access);
     return true;
 }
 
@@ -141,6 +144,7 @@ static bool shared_lanes(Warp *w, const Ins *i, uint32_t m, const uint64_t *a, u
         if (a[l] & (bytes - 1)) return misaligned(w, i, l, a[l], bytes, access);
         if (!(p[l] = shared_one(w, i, l, a[l], bytes, access))) return false;
     }
+    if (w->cta->cluster->hits) stats_shared(w, i, m, a, bytes);
     return true;
 }
 
@@ -176,7 +180,9 @@ uint8_t *memory_at(Warp *w, const Ins *i, int lane, Space space, uint64_t a, uin
     if (a & (align - 1)) return misaligned(w, i, lane, a, align, access), NULL;
     if (space == SPACE_SHARED) return shared_one(w, i, lane, a, bytes, access);
     if (space != SPACE_GLOBAL) return small_one(w, i, lane, space, a, bytes, access);
-    return global_one(w, i, lane, a, bytes, access) ? (uint8_t *)(uintptr_t)a : NULL;
+    if (!global_one(w, i, lane, a, bytes, access)) return NULL;
+    if (w->cta->cluster->hits) stats_row(w, a, bytes, access);
+    return (uint8_t *)(uintptr_t)a;
 }
 
 bool memory_lanes(Warp *w, const Ins *i, uint32_t m, Space space, const uint64_t *a, uint32_t bytes,

@@ -53,13 +53,16 @@ static Step counted_on(Warp *w, const Ins *i, int l, Copy *c) {
 static Step multicast(Warp *w, const Ins *i, int l, const Copy *c) {
     Cluster *cluster = w->cta->cluster;
     uint32_t mask = ((const uint32_t *)operand(w, &i->o[4]))[l];
+    bool again = false;
     if (!mask || mask >> cluster->n_ctas)
         return report(w, i, l, REPORT_TMAP, "a multicast mask of 0x%x in a cluster of %u", mask,
                       cluster->n_ctas);
     for (uint32_t k = 0; k < cluster->n_ctas; k++) {
         Copy each = *c;
+        if (!(mask >> k & 1)) continue;
         each.cta = &cluster->ctas[k];
-        if (mask >> k & 1 && copy_load(cluster, &each) == STOP) return STOP;
+        each.again = again, again = true;
+        if (copy_load(cluster, &each) == STOP) return STOP;
     }
     return NEXT;
 }

@@ -3,6 +3,7 @@
 // Lanes that went different ways wait at their pcs (Warp.away) while those with the lowest pc run;
 // as flow.c ordered the code, lanes meet where their ways join.
 #include "runtime/emu/mma_int.h"
+#include "runtime/emu/stats_int.h"
 
 static void set_stop(Warp *w) {
     w->stop = w->n_away ? w->away[0].pc : UINT32_MAX;
@@ -64,7 +65,7 @@ Step warp_run(Warp *w, uint32_t quantum) {
     for (; quantum; quantum--) {
         const Ins *i = &code[w->pc];
         uint32_t m = w->mask & (w->pred[i->pred] ^ i->flip);
-        if (c->hits) c->hits[w->pc] += (uint32_t)__builtin_popcount(m);
+        if (c->hits) stats_executed(c, w->pc, m);
         c->executed++;
         if (m) {
             if (i->together && m != w->live && partial(w, i, m)) return STOP;
