@@ -143,6 +143,8 @@ static FkmParam pack_param(Packer *p, const KParam *k) {
     case KP_TENSOR: to.kind = FKM_PARAM_TENSOR; return to;
     case KP_TEMP: to.kind = FKM_PARAM_TEMP; return to;
     case KP_SCALAR: to.kind = FKM_PARAM_SCALAR; return to;
+    case KP_SCRATCH: to.kind = FKM_PARAM_SCRATCH; return to;
+    case KP_HEAD: to.kind = FKM_PARAM_HEAD; return to;
     case KP_STRIDE:
         return (FkmParam){.kind = FKM_PARAM_VALUE, .value = one(p, FKM_STRIDE(k->index, k->dim))};
     case KP_VALUE:
@@ -221,6 +223,22 @@ static FkmExpr pack_cost(Packer *p, const Variant *v, int rivals) {
     return cost ? pack_ix(p->arena, cost, -1, -1) : one(p, FKM_CONST(INT64_MAX));
 }
 
+static FkmExpr pack_optional(Packer *p, const Ix *x) {
+    return x ? pack_ix(p->arena, x, -1, -1) : (FkmExpr){0};
+}
+
+/* The most that any kernel of the fn keeps there. */
+static FkmExpr pack_head(Packer *p, const BuiltFn *fn) {
+    const Ix *most = NULL;
+    for (int i = 0; i < fn->plan->steps.n; i++)
+        for (int k = 0; k < fn->variants[i].n; k++) {
+            const Variant *v = &fn->variants[i].v[k];
+            if (v->dropped || !v->kernel.head) continue;
+            most = most ? ix_max(fn->plan->graph->ix, most, v->kernel.head) : v->kernel.head;
+        }
+    return pack_optional(p, most);
+}
+
 static void pack_step(Packer *p, const Graph *g, const Step *s, const Variants *variants,
                       FkmStep *to) {
     *to = (FkmStep){.name = text(p, s->name),
@@ -235,6 +253,7 @@ static void pack_step(Packer *p, const Graph *g, const Step *s, const Variants *
                          .arch = text(p, v->kernel.arch),
                          .guard = pack_guards(p->arena, g, &v->kernel),
                          .cost = pack_cost(p, v, kept(variants)),
+                         .scratch = pack_optional(p, v->kernel.scratch),
                          .launches = launch,
                          .n_launches = 1};
         FkmKernel kernel = pack_kernel(p, &v->kernel);
@@ -251,6 +270,7 @@ static FkmFn pack_fn(Packer *p, const BuiltFn *fn) {
     pack_solves(p, g, &f);
     pack_checks(p, g, &f);
     pack_temps(p, fn->plan, &f);
+    f.head = pack_head(p, fn);
     f.steps = ARENA_ARRAY(p->arena, FkmStep, fn->plan->steps.n);
     f.n_steps = (uint32_t)fn->plan->steps.n;
     for (int i = 0; i < fn->plan->steps.n; i++)

@@ -13,6 +13,8 @@ typedef enum KParamKind {
     KP_VALUE,  /* i64: the value of `ix` (sizes only) */
     KP_SCALAR, /* rank-0 input `index`: two parameters, a device pointer (null when the value
                   came from the host) and its 8 raw bytes */
+    KP_SCRATCH, /* pointer to the kernel's scratch memory, 256-aligned */
+    KP_HEAD,    /* pointer to its words that are 0 at launch and left 0, 256-aligned */
     KP_TMAP    /* 128-byte tensor map, 64-byte aligned, by value, made at launch from `map` */
 } KParamKind;
 
@@ -79,6 +81,8 @@ typedef struct Kernel {
     int cluster;        /* CTAs in x that make a cluster; 0: there are none */
     const Ix *smem;     /* dynamic shared bytes; NULL: 0 */
     VEC(KGuard) guards; /* none: always */
+    const Ix *scratch;  /* bytes; NULL: 0 */
+    const Ix *head;     /* bytes; NULL: 0 */
     const Ix *cost;     /* predicted nanoseconds; NULL: after all that have one */
     bool persistent;    /* the grid is also cut to the number of multiprocessors */
 } Kernel;

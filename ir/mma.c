@@ -342,6 +342,18 @@ static bool fits_plain(const MmaTiles *w, const MmaSmem *s, int size, int rows, 
     return true;
 }
 
+static bool read_split(const Schedule *s, const Target *target, MmaTiles *w, Str *why) {
+    w->split = s->split ? s->split : 1;
+    w->slots = target ? target->sms / (w->pair_rows * w->pair_cols) : 1;
+    if (w->split == 1) return true;
+    if (w->split > MMA_PARTS_MOST) return no(why, "split in at most %d parts", MMA_PARTS_MOST);
+    if (s->pingpong) return no(why, "with pingpong nothing is split");
+    if (w->a.plain || w->b.plain) return no(why, "with plain loads nothing is split");
+    if (w->carried) return no(why, "with the role slab nothing is split");
+    if (!s->persistent) return no(why, "parts of the last round need a persistent kernel");
+    return true;
+}
+
 static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     int shares = s->pingpong ? 1 : w->groups;
     w->thin = w->m < 64 && w->m % 8 == 0 && shares == 1;
@@ -366,8 +378,7 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", w->smem, s->target, target->smem);
-    if (s->split > 1) return no(why, "split is not built");
-    return true;
+    return read_split(s, target, w, why);
 }
 
 bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *why) {

@@ -94,6 +94,8 @@ typedef struct MmaTiles {
     int chunk_bytes; /* of a group */
     bool carried;    /* warps of their own (role slab) issue the copies, bring the loads */
     bool meet;       /* a store lies over what is read by other threads than write it */
+    int split;       /* most parts along k of the tiles of the last round; 1: all are whole */
+    int slots;       /* CTAs, or clusters, that work at a time */
     int smem;        /* bytes in all */
 } MmaTiles;
 
@@ -107,5 +109,15 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *tiles, St
 /* Can TMA take what this schedule moves by it, if all tensors are dense and aligned? False only
  * where rows are known to be no multiple of 16 bytes. */
 bool mma_takes_dense(const TProg *t, const Mma *m, const MmaTiles *tiles);
+
+enum { MMA_PARTS_MOST = 16 };
+
+/* Tiles by how they are made (mma_parts.c): the first `whole` in one go, each of the `cut` others
+ * in `parts` parts along k, numbered tile by tile after the whole ones: `items` in all. */
+typedef struct MmaParts {
+    const Ix *whole, *cut, *parts, *items;
+} MmaParts;
+
+MmaParts mma_parts(IxPool *p, const Ix *tiles, const Ix *k_tiles, int slots, int most);
 
 #endif

@@ -40,6 +40,10 @@
  * other, in `sets` register sets of partial sums: with one a group waits for each piece, with two
  * it adds one while the next is made. turns: groups that share a tile take turns at issuing pieces.
  *
+ * split: where the last round of tiles does not fill the multiprocessors, its tiles are cut into as
+ * many parts along k; their sums meet in scratch memory and are added in the order of k, and what
+ * follows the loop is done by all parts, each for some columns, from registers to global memory.
+ *
  * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
  * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the
  * rows'.
@@ -98,7 +102,8 @@ typedef struct Schedule {
     VEC(SRole) roles;
     int cluster[3];   /* CTAs; 0 reads as 1 */
     int raster;       /* tiles of the second grid axis walked together */
-    int split;        /* parts of the outermost loop on separate CTAs, joined by merge */
+    int split;        /* most parts of the outermost loop, of tiles of the last round (mma_parts.c),
+                         on separate CTAs; 0 reads as 1 */
     int halves;       /* a guard's body is issued in so many parts */
     int promote;      /* elements of the outermost loop that the tensor core sums alone; 0: all */
     int pieces, sets; /* with promote; 0 reads as 1 */

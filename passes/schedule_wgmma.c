@@ -46,6 +46,7 @@ typedef struct Tile {
     bool plain;               /* loads by threads, and direct: factors of any pitch and alignment */
     bool always;      /* also kept when sizes are known and others are cheaper: for layouts */
     int pieces, sets; /* of promotion; 0 reads as 1 */
+    int split;        /* most parts along k of the last round's tiles; 0 reads as 1 */
     int loop;         /* percent of the ideal that its main loop takes; 0 reads as 100 */
 } Tile;
 
@@ -68,6 +69,10 @@ static const Tile tiles[] = {
      .pieces = 2, .sets = 2, .loop = 120},
     {ALL, .kind = THIN, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
     {ALL, .kind = SWAP, .bm = 64, .bn = 16, .rows = EVICT_last, .cols = EVICT_first},
+    {ALL, .kind = SWAP, .bm = 64, .bn = 16, .rows = EVICT_last, .cols = EVICT_first, .split = 16},
+    {WIDE | FP8, .kind = DIRECT, .bm = 128, .bn = 128, .pair_rows = 2, .split = 16},
+    {WIDE | FP8, .kind = COOP, .bm = 128, .bn = 256, .pair_rows = 2, .split = 16},
+    {PROMOTED, .kind = DIRECT, .bm = 128, .bn = 128, .split = 16, .loop = 105},
     {WIDE | FP8, .kind = DIRECT, .bm = 128, .bn = 256, .always = true},
     {PROMOTED, .kind = DIRECT, .bm = 128, .bn = 192, .always = true, .loop = 105},
     {WIDE, .kind = DIRECT, .bm = 128, .bn = 256, .plain = true, .always = true},
@@ -83,7 +88,7 @@ static const Tile tiles[] = {
     {ALL, .kind = SWAP, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
     {ALL, .kind = THIN, .bm = 16, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
 };
-enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 13, BEST = 2, STAGE_BYTES = 128, SMS = 132 };
+enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 16, BEST = 2, STAGE_BYTES = 128, SMS = 132 };
 
 static int stage_k(const Gemm *g) {
     return STAGE_BYTES / g->m.size;
@@ -176,12 +181,12 @@ static const Ix *row_time(const Gemm *g, const Tile *c, const MmaFactor *f) {
     return plus(p, ix_add(p, times(p, lines, 284 - 178), times(p, sectors, 337 - 284)), 178);
 }
 
-/* Of a factor's part of a stage; a box of rows that are not there takes no time. */
+/* Of a factor's part of a stage. Zeros for a row that is not there take TMA longer: 700. */
 static const Ix *load_time(const Gemm *g, const Tile *c, const MmaFactor *f, int axis, int rows) {
     IxPool *p = g->t->ix;
-    const Ix *there = ix_const(p, rows);
-    if (groups(c) == 1) there = least(p, extent(g, axis), rows);
-    return ix_mul(p, there, row_time(g, c, f));
+    const Ix *there = least(p, extent(g, axis), rows);
+    const Ix *zeros = times(p, plus(p, ix_neg(p, there), rows), c->plain ? 0 : 700);
+    return ix_add(p, ix_mul(p, there, row_time(g, c, f)), zeros);
 }
 
 /* Cycles that a stage takes, 128 bytes of k: a multiprocessor issues 4096 16-bit or 8192 fp8
@@ -208,6 +213,19 @@ static const Ix *power(IxPool *p, const Tile *c, const Ix *k, const Ix *cycles) 
     return plus(p, times(p, ix_mul(p, deep, lasts), more), 1000);
 }
 
+/* Of a CTA, when the last round's tiles are split. *join: what follows its loop: writing and adding
+ * up the parts is bound by the second-level cache. */
+static const Ix *split_cycles(const Gemm *g, const Tile *c, int slots, const Ix *main, int64_t out,
+                              const Ix **join) {
+    IxPool *p = g->t->ix;
+    const Ix *k_tiles = ceil_div(p, extent(g, g->m.k), stage_k(g));
+    MmaParts x = mma_parts(p, count_clusters(g, c), k_tiles, slots, c->split);
+    const Ix *any = ceil_div(p, x.cut, slots);
+    *join = times(p, any, 4000 + (int64_t)c->bm * c->bn * 3 / 4);
+    const Ix *whole = ix_mul(p, ceil_div(p, x.whole, slots), plus(p, main, out));
+    return ix_add(p, whole, ix_mul(p, any, ix_div(p, main, x.parts)));
+}
+
 /* Nanoseconds at 1.7 GHz, 132 multiprocessors. 5000 cycles go into start and exit, of pairs 6500.
  * With ping-pong one group's epilogue hides behind the other's main loop. Memory gives 2529 bytes a
  * cycle (4.3 TB/s); of the two bounds the lower counts a little too, since neither hides the other
@@ -215,10 +233,11 @@ static const Ix *power(IxPool *p, const Tile *c, const Ix *k, const Ix *cycles) 
 static const Ix *price(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     int64_t area = (int64_t)c->bm * c->bn;
-    const Ix *rounds = ceil_div(p, count_clusters(g, c), SMS / (pair_rows(c) * pair_cols(c)));
+    int slots = SMS / (pair_rows(c) * pair_cols(c));
+    const Ix *rounds = ceil_div(p, count_clusters(g, c), slots);
     const Ix *main = ix_mul(p, ceil_div(p, extent(g, g->m.k), stage_k(g)), stage_cycles(g, c));
     if (c->loop) main = scaled(p, main, c->loop, 100);
-    const Ix *cycles;
+    const Ix *cycles, *join = ix_const(p, 0);
     if (c->kind == PINGPONG) {
         int64_t out = area * (area >= 192 * 128 ? 44 : 37) / 100;
         const Ix *hidden =
@@ -227,13 +246,14 @@ static const Ix *price(const Gemm *g, const Tile *c) {
     } else {
         int64_t out = 1000 + area / (c->kind == DIRECT ? 5 : 10);
         cycles = ix_mul(p, rounds, plus(p, main, out));
+        if (c->split > 1) cycles = split_cycles(g, c, slots, main, out, &join);
     }
     cycles =
         ix_div(p, ix_mul(p, cycles, power(p, c, extent(g, g->m.k), cycles)), ix_const(p, 1000));
     const Ix *memory = scaled(p, count_bytes(g), 1, 2529);
     cycles = ix_add(p, ix_max(p, cycles, memory), scaled(p, ix_min(p, cycles, memory), 1, 8));
     int start = pair_rows(c) * pair_cols(c) > 1 ? 6500 : 5000;
-    return scaled(p, plus(p, cycles, start), 10, 17);
+    return scaled(p, plus(p, ix_add(p, cycles, join), start), 10, 17);
 }
 
 /* ---- schedules ---- */
@@ -271,6 +291,10 @@ static Schedule *begin(const PassCtx *cx, const Gemm *g, const Tile *c) {
     if (pair_rows(c) * pair_cols(c) > 1) {
         s->cluster[0] = pair_rows(c), s->cluster[1] = pair_cols(c), s->cluster[2] = 1;
         s->name = arena_printf(a, "%s_%dx%d", s->name, s->cluster[0], s->cluster[1]);
+    }
+    if (c->split > 1) {
+        s->split = c->split;
+        s->name = arena_printf(a, "%s_split", s->name);
     }
     lay(a, s, rows_of(g, c), c->bm);
     lay(a, s, cols_of(g, c), c->bn);
@@ -344,6 +368,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     int slabs = staged ? slabs_store(cx->arena, &x, s) : 0;
     int stages = stages_in(cx->target->smem - SPARE - slabs, c);
     end(cx, g, c, stages, 0, s);
+    if (c->split > 1) return s;
     Schedule *other = staged ? bringing(cx, g, c, &x, stages, false) : NULL;
     if (!other && pingpong) other = bringing(cx, g, c, &x, stages, true);
     return other ? other : s;
@@ -385,12 +410,12 @@ static bool in_table(const Gemm *g, const Tile *t) {
     for (int i = 0; i < TILES; i++)
         if ((tiles[i].sums & g->sums) && tiles[i].kind == t->kind && tiles[i].bm == t->bm &&
             tiles[i].bn == t->bn && pair_rows(&tiles[i]) == pair_rows(t) &&
-            pair_cols(&tiles[i]) == pair_cols(t))
+            pair_cols(&tiles[i]) == pair_cols(t) && tiles[i].split == t->split)
             return true;
     return false;
 }
 
-enum { COLS_STEP = 16, COLS_LEAST = 96, COLS_MOST = 256, MOST_SUMS = 192, BETWEEN = 256 };
+enum { COLS_STEP = 16, COLS_LEAST = 96, COLS_MOST = 256, MOST_SUMS = 192, BETWEEN = 320 };
 
 /* For known sizes, tiles between those of the table: which one cuts the columns with little waste
  * is known. */
@@ -398,6 +423,8 @@ static void add_between(const Gemm *g, Candidate *list, int *n) {
     static const Tile base[] = {
         {WIDE | FP8, .kind = COOP, .bm = 128},
         {WIDE | FP8, .kind = COOP, .bm = 256},
+        {WIDE | FP8, .kind = COOP, .bm = 128, .split = 16},
+        {WIDE | FP8, .kind = COOP, .bm = 256, .split = 16},
         {WIDE | FP8, .kind = PINGPONG, .bm = 64},
         {WIDE | FP8, .kind = PINGPONG, .bm = 128},
         {WIDE | FP8, .kind = PINGPONG, .bm = 192},

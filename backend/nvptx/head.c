@@ -49,6 +49,8 @@ static void put_param(Str *out, const TProg *t, const KParam *p, int at, const I
             str_printf(out, " %d of dimension %d,", p->map.box[i], p->map.dim[i]);
         str_printf(out, " swizzle %d", p->map.swizzle);
         break;
+    case KP_SCRATCH: str_add(out, "pointer  scratch"); break;
+    case KP_HEAD: str_add(out, "pointer  words that are 0 between launches"); break;
     case KP_SCALAR:
         str_printf(out, "pointer  %s: %s, or null and its bytes in %d", tensor_of(t, p)->name,
                    dtype_name(tensor_of(t, p)->type), at + 1);

@@ -60,7 +60,6 @@ void ptx_store_shifted(Lower *l, Val to, int offset, Val select, const Val *v);
 /* Four words of global memory, kept as they are where pred does not hold; in order with others. */
 void ptx_load_words(Lower *l, Val from, int offset, Val pred, Val *v);
 Val ptx_mad_wide(Lower *l, Val a, Val b, Val c); /* i32 * i32 + i64, signed */
-void ptx_warp_sync(Lower *l);
 
 /* wgmma: a batch. acc: (blocks of 64 rows) x n / 2 f32, block by block; replaced by the new values,
  * which may not be touched before ptx_wgmma_wait has them too. */

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { VALUES = 1 << 20, MAPS = 1 << 20 }; /* order of parameters: values after all tensors */
+enum { VALUES = 1 << 20, MAPS = 1 << 20, MEMORY = 1 << 28 }; /* order of parameters: values after all tensors */
 
 static Val placeholder(Lower *l, Ty t) {
     return LLVMBuildFreeze(l->frame, LLVMGetUndef(t), "");
@@ -75,6 +75,11 @@ Val param_stride(Lower *l, const TTensor *t, int dim) {
         return param_find(l, kp, tensor_order(l, t, dim + 1), l->i64)->use[0];
     }
     return uniform_ix(l, dense_stride(l->t, t, dim));
+}
+
+/* After all tensors and values. */
+Val param_memory(Lower *l, KParamKind kind) {
+    return param_find(l, (KParam){.kind = kind}, MEMORY + (int)kind, l->gptr)->use[0];
 }
 
 void param_scalar(Lower *l, const TTensor *t, Val *pointer, Val *bits) {

@@ -249,10 +249,6 @@ Val ptx_mad_wide(Lower *l, Val a, Val b, Val c) {
     return ptx_asm(l, "mad.wide.s32 $0, $1, $2, $3;", "=l,r,r,l", ASM_PURE, l->i64, arg, 3);
 }
 
-void ptx_warp_sync(Lower *l) {
-    ptx_asm(l, "bar.warp.sync 0xffffffff;", "~{memory}", ASM_TOGETHER, none(l), NULL, 0);
-}
-
 /* ---- wgmma ---------------------------------------------------------------------------------- */
 
 /* "=f" n times, then what ties inputs to them: accumulators stay in their registers. */

@@ -29,6 +29,16 @@ Val ptx_load(Lower *l, int bytes, Val ptr, Val pred);
 void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred);
 void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred); /* pred: given */
 
+/* Global memory that CTAs of a launch share (ptx_global.c): u32 adding and reading that order all
+ * memory of the thread before and after, with other CTAs too; a store that orders nothing; four f32
+ * side by side, aligned to 16 bytes. */
+Val ptx_atomic_add(Lower *l, Val ptr, Val by); /* what was there */
+Val ptx_atomic_count(Lower *l, Val ptr, Val by); /* the same, and orders nothing else */
+Val ptx_load_acquire(Lower *l, Val ptr);
+void ptx_store_relaxed(Lower *l, Val ptr, Val v);
+void ptx_store_floats(Lower *l, Val ptr, int64_t offset, const Val *v);
+void ptx_load_floats(Lower *l, Val ptr, int64_t offset, Val *v);
+
 Val ptx_rcp(Lower *l, Val f);      /* 1 / f to an ulp, subnormals flushed: a start for Newton */
 Val ptx_cvt_i32(Lower *l, Val f);  /* f32 to i32: nearest even, saturating, NaN gives 0 */
 Val ptx_cvt_i64(Lower *l, Val f);  /* f32 to i64: the same but for NaN */

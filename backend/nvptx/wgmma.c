@@ -66,7 +66,7 @@ Wgmma wg_batch(const Wg *w) {
 }
 
 /* Sums the tile's products into `acc`; the last batch is still pending. *last: its stage. */
-static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
+static Ring multiply(Wg *w, const Work *k, Ring r, Acc *acc, Val *last) {
     Lower *l = w->l;
     int units = w->t.stage_bytes / 16;
     Wgmma op = wg_batch(w);
@@ -91,7 +91,7 @@ static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
     wg_phi_next(l, at.stage, end.stage);
     wg_phi_next(l, at.phase, end.phase);
     for (int i = 0; i < acc->n; i++) wg_phi_next(l, sum[i], acc->v[i]);
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, wg_k_tiles(w)), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, k->len, "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, exit);
     *last = at.stage;
@@ -101,15 +101,41 @@ static Ring multiply(Wg *w, Ring r, Acc *acc, Val *last) {
 /* Accumulators that leave no registers for finding the tile meanwhile. */
 enum { FULL_HOUSE = 192 };
 
-static Ring mma_tile(Wg *w, Val tile, Ring r) {
+/* All that follows the loop, of a whole tile or of a part. */
+static void emit_rest(Wg *w, const Work *k, const Acc *acc, Val row, Val col0) {
     Lower *l = w->l;
-    Acc acc = {.n = w->t.group_rows / 64 * w->t.n / 2};
+    if (!k->cut) {
+        wg_emit_out(w, acc, row, col0);
+        return;
+    }
+    LLVMBasicBlockRef part = block_new(l, "join"), whole = block_new(l, "whole");
+    LLVMBasicBlockRef after = block_new(l, "stored");
+    LLVMBuildCondBr(l->b, k->cut, part, whole);
+    block_enter(l, part);
+    Map narrow = l->narrow, wide = l->wide; /* what is known in one branch only */
+    l->narrow = l->wide = (Map){.arena = l->arena};
+    wg_join(w, k, acc, col0);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, whole);
+    l->narrow = l->wide = (Map){.arena = l->arena};
+    wg_emit_out(w, acc, row, col0);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    l->narrow = narrow, l->wide = wide;
+}
+
+static Ring mma_tile(Wg *w, Val item, Ring r) {
+    Lower *l = w->l;
+    Work work = wg_work(w, item);
+    Val tile = work.tile;
+    Acc acc = {.n = w->t.group_rows / 64 * w->t.n / 2, .cols = w->t.n};
     acc.v = ARENA_ARRAY(l->arena, Val, acc.n);
     Val last, row0, col0;
     bool full = acc.n >= FULL_HOUSE;
     if (full) wg_decode(w, tile, &row0, &col0);
     if (l->s->pingpong) wg_turn_wait(w);
-    Ring end = w->t.promote ? wg_promote(w, r, &acc, &last) : multiply(w, r, &acc, &last);
+    Ring end = w->t.promote ? wg_promote(w, &work, r, &acc, &last)
+                              : multiply(w, &work, r, &acc, &last);
     if (l->s->pingpong) {
         wg_turn_pass(w);
         end = ring_skip(w, end);
@@ -129,7 +155,7 @@ static Ring mma_tile(Wg *w, Val tile, Ring r) {
         Val of_group = LLVMBuildMul(l->b, w->group, i32c(l, w->t.group_rows), "");
         row = LLVMBuildAdd(l->b, row, LLVMBuildZExt(l->b, of_group, l->i64, ""), "");
     }
-    wg_emit_out(w, &acc, row, col0);
+    emit_rest(w, &work, &acc, row, col0);
     wg_uniform_end(w, after);
     return end;
 }

@@ -103,13 +103,14 @@ static void guard_map_out(Wg *w, Kernel *k, const TTensor *x) {
 void wg_guards(Wg *w, Kernel *k) {
     const TProg *t = w->l->t;
     IxPool *p = t->ix;
-    k->tiles = wg_tile_total(w);
+    k->tiles = wg_work_total(w);
     k->grid = ix_mul(p, k->tiles, ix_const(p, wg_pair(w)));
     k->block = w->l->s->threads;
     k->cluster = wg_pair(w) > 1 ? wg_pair(w) : 0;
     k->smem = ix_const(p, w->t.smem);
     k->persistent = w->l->s->persistent;
     k->cost = w->l->s->cost;
+    wg_split_memory(w, k);
     guard_factor(w, k, &w->m.a, &w->t.a);
     guard_factor(w, k, &w->m.b, &w->t.b);
     for (int i = 0; i < w->t.nstaged; i++) guard_map_out(w, k, tensor_of(w, w->t.staged[i].inst));
@@ -121,4 +122,6 @@ void wg_guards(Wg *w, Kernel *k) {
     }
     for (int a = 0; a < t->ngrid; a++) at_most(w, k, t->axes.v[a].extent, INT32_MAX);
     at_most(w, k, k->tiles, TILES_MAX);
+    if (w->t.split > 1) /* parts times stages fit 31 bits */
+        at_most(w, k, t->axes.v[w->m.k].extent, INT32_MAX / 2);
 }

@@ -2,7 +2,7 @@
  * wgmma_promote.c (with partial sums), wgmma_ring.c (stages), wgmma_load.c (who loads),
  * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_out.c (after the loop),
  * wgmma_store.c and wgmma_bring.c (stores and loads there through shared memory), wgmma_slab.c (who
- * copies those), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
+ * copies those), wgmma_split.c (parts of a tile), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -37,6 +37,7 @@ typedef struct Wg {
     Val desc_a, desc_b; /* of stage 0: low words */
     Val row, col;       /* i32: of the thread's first element in the tile */
     Val *set[2];        /* partial sums of a piece */
+    bool direct;        /* what is emitted now stores from registers whatever the schedule says */
     struct WgPlain
         *plain; /* of the loading group, if TMA does not bring all (wgmma_load_plain.c) */
 } Wg;
@@ -46,7 +47,19 @@ typedef struct Ring {
     Val stage, phase;
 } Ring;
 
-typedef Ring TileFn(Wg *w, Val tile, Ring r);
+/* What a CTA does at a time (wgmma_split.c): a tile, or a part of it along k. i32. */
+typedef struct Work {
+    Val tile, first, len; /* stages of k: where it begins, how many */
+    /* Where tiles may be split, else NULL. */
+    Val cut;          /* i1: it is a part */
+    Val number, part; /* which of the tiles that are cut; which of their parts */
+} Work;
+
+const Ix *wg_work_total(const Wg *w);
+Work wg_work(Wg *w, Val item);
+void wg_split_memory(Wg *w, Kernel *k);
+
+typedef Ring TileFn(Wg *w, Val item, Ring r);
 
 Ring ring_start(const Wg *w);
 Ring ring_next(Wg *w, Ring r);
@@ -61,7 +74,7 @@ void wg_release(Wg *w, Val stage, Val pred); /* by a group: it has read the stag
 
 Val wg_phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before);
 void wg_phi_next(Lower *l, Val p, Val v); /* from where code goes now */
-/* for (tile = first; tile < tiles; tile += stride) do_tile */
+/* for (item = first; item < items of work; item += stride) do_tile */
 Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile);
 /* From begin to end, uniform arithmetic goes to a block of its own, before what follows. */
 LLVMBasicBlockRef wg_uniform_begin(Wg *w);
@@ -77,6 +90,7 @@ void wg_load_factors(Wg *w, Val stage, Val full);
 typedef struct Acc {
     int n;
     Val *v;
+    int cols; /* that it has */
 } Acc;
 
 /* Turns at issuing, of two groups: each waits and passes equally often, group 0 first. */
@@ -86,16 +100,19 @@ void wg_turn_pass(Wg *w);
 Wgmma wg_batch(const Wg *w); /* all that a group does with a stage */
 /* The main loop with partial sums (wgmma_promote.c), as multiply in wgmma.c; and what is pending
  * after it. */
-Ring wg_promote(Wg *w, Ring r, Acc *acc, Val *last);
+Ring wg_promote(Wg *w, const Work *k, Ring r, Acc *acc, Val *last);
 void wg_promote_rest(Wg *w, Acc *acc, Val last);
 
 void wg_emit_rows(Wg *w); /* what is the same along columns */
 /* All the rest, and the stores; row: i64, of the group's first row; col0: i64, of the tile. */
 void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0);
+/* The same for the few columns that acc has, from col on, stored from registers. */
+void wg_emit_chunk(Wg *w, const Acc *acc, Val col);
+/* Of a part: the sums of all parts come together, and are worked on (wgmma_split.c). */
+void wg_join(Wg *w, const Work *k, const Acc *acc, Val col0);
 
 /* Where a tile begins: sets the batch axes, returns rows and columns as i64. */
 void wg_decode(Wg *w, Val tile, Val *row0, Val *col0);
-Val wg_tiles(Wg *w); /* i32 */
 const Ix *wg_tile_total(const Wg *w);
 void wg_open_one(Wg *w, int axis, Val at); /* one element, in range or harmless */
 /* What TMA wants, i32, innermost first: an access at the open axes, which hold one element each. */

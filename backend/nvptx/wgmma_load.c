@@ -37,10 +37,11 @@ void wg_load_factors(Wg *w, Val stage, Val full) {
     if (!w->t.b.plain) load_factor(w, &w->m.b, &w->t.b, w->map_b, w->t.pair_rows > 1, stage, full);
 }
 
-static Ring load_tile(Wg *w, Val tile, Ring r) {
+static Ring load_tile(Wg *w, Val item, Ring r) {
     Lower *l = w->l;
     Val row0, col0;
-    wg_decode(w, tile, &row0, &col0);
+    Work work = wg_work(w, item);
+    wg_decode(w, work.tile, &row0, &col0);
     wg_open_one(w, w->m.rows, row0);
     wg_open_one(w, w->m.cols, col0);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
@@ -49,7 +50,8 @@ static Ring load_tile(Wg *w, Val tile, Ring r) {
     block_enter(l, body);
     Val kt = wg_phi(l, l->i32, i32c(l, 0), before);
     Ring at = {wg_phi(l, l->i32, r.stage, before), wg_phi(l, l->i32, r.phase, before)};
-    Val k0 = LLVMBuildMul(l->b, kt, i32c(l, w->t.k), "");
+    Val k0 = LLVMBuildAdd(l->b, work.first, kt, "");
+    k0 = LLVMBuildMul(l->b, k0, i32c(l, w->t.k), "");
     wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
     ptx_mbar_wait(l, wg_empty_bar(w, at.stage), LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
     Val to = wg_at_stage(w, w->smem, at.stage, w->t.stage_bytes);
@@ -59,11 +61,11 @@ static Ring load_tile(Wg *w, Val tile, Ring r) {
     wg_phi_next(l, kt, next);
     wg_phi_next(l, at.stage, end.stage);
     wg_phi_next(l, at.phase, end.phase);
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, wg_k_tiles(w)), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, work.len, "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, exit);
     if (w->t.nbrought) { /* of the first tile all */
-        Val first = LLVMBuildICmp(l->b, LLVMIntEQ, tile, w->first, "");
+        Val first = LLVMBuildICmp(l->b, LLVMIntEQ, item, w->first, "");
         wg_slab_ready(w, first);
     }
     return end;

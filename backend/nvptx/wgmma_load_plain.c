@@ -259,7 +259,7 @@ static void publish(Wg *w, Val full) {
     Lower *l = w->l;
     Val lane = LLVMBuildAnd(l->b, w->tid, i32c(l, 31), "");
     ptx_fence_async(l);
-    ptx_warp_sync(l);
+    ptx_sync_warp(l);
     ptx_mbar_arrive(l, full, LLVMBuildICmp(l->b, LLVMIntEQ, lane, i32c(l, 0), ""));
 }
 

@@ -19,7 +19,7 @@ void wg_emit_rows(Wg *w) {
 static void show_acc(Wg *w, const Acc *acc, int from) {
     Lower *l = w->l;
     Frag f = frag_new(l, axis_bit(w->m.rows) | axis_bit(w->m.cols));
-    int per_block = w->t.n / 2;
+    int per_block = acc->cols / 2;
     for (int i = 0; i < f.n; i++) {
         int r = frag_coord(l, f.mask, i, w->m.rows);
         int c = frag_coord(l, f.mask, i, w->m.cols) + from / 4;
@@ -43,7 +43,7 @@ static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_ch
     for (int k = 0; k < b->inst.n; k++) {
         const TInst *i = b->inst.v[k];
         if (i->kind == T_LOOP || !over_cols(w, i)) continue;
-        const MmaStaged *store = i->kind == T_STORE ? wg_staged(w, i) : NULL;
+        const MmaStaged *store = !w->direct && i->kind == T_STORE ? wg_staged(w, i) : NULL;
         const MmaStaged *load = i->kind == T_LOAD ? wg_brought(w, i) : NULL;
         if (store)
             wg_hold(w, store, in_chunk);
@@ -53,6 +53,12 @@ static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_ch
             emit_inst(w->l, i);
     }
     w->l->axis[w->m.cols].open = false;
+}
+
+void wg_emit_chunk(Wg *w, const Acc *acc, Val col) {
+    w->direct = true;
+    one_slab(w, acc, 0, col, acc->cols, 0);
+    w->direct = false;
 }
 
 /* Columns and all that is done for them: a chunk of the staged stores, where there are any. */
@@ -112,7 +118,7 @@ static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
     LLVMBuildBr(l->b, body);
     block_enter(l, body);
     Val from = wg_phi(l, l->i32, i32c(l, 0), before);
-    Acc now = {acc->n, ARENA_ARRAY(l->arena, Val, acc->n)};
+    Acc now = {acc->n, ARENA_ARRAY(l->arena, Val, acc->n), acc->cols};
     for (int i = 0; i < acc->n; i++) now.v[i] = wg_phi(l, l->f32, acc->v[i], before);
     Part p = {.cols = cols, .row = row};
     p.col = LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, from, l->i64, ""), "");

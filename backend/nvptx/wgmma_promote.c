@@ -77,7 +77,7 @@ static Val *carried(Lower *l, Val *v, int n, LLVMBasicBlockRef before) {
     return phi;
 }
 
-Ring wg_promote(Wg *w, Ring r, Acc *acc, Val *last) {
+Ring wg_promote(Wg *w, const Work *k, Ring r, Acc *acc, Val *last) {
     Lower *l = w->l;
     int n = piece_regs(w), units = w->t.stage_bytes / 16;
     bool two = w->t.sets == 2;
@@ -105,7 +105,7 @@ Ring wg_promote(Wg *w, Ring r, Acc *acc, Val *last) {
     wg_phi_next(l, at.phase, end.phase);
     for (int i = 0; i < acc->n; i++) wg_phi_next(l, sum[i], acc->v[i]);
     for (int i = 0; two && i < n; i++) wg_phi_next(l, pending[i], w->set[1][i]);
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, uniform32(w, wg_k_tiles(w)), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, k->len, "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, exit);
     *last = at.stage;

@@ -82,7 +82,7 @@ void wg_phi_next(Lower *l, Val p, Val v) {
     LLVMAddIncoming(p, &v, &here, 1);
 }
 
-/* for (tile = first; tile < tiles; tile += stride) do_tile */
+/* for (item = first; item < items of work; item += stride) do_tile */
 Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile) {
     Lower *l = w->l;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
@@ -92,7 +92,7 @@ Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile) {
     block_enter(l, head);
     Val tile = wg_phi(l, l->i32, w->first, before);
     Ring r = {wg_phi(l, l->i32, start.stage, before), wg_phi(l, l->i32, start.phase, before)};
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, tile, wg_tiles(w), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, tile, uniform32(w, wg_work_total(w)), "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, body);
     Ring end = do_tile(w, tile, r);

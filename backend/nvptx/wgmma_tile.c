@@ -48,10 +48,6 @@ Val uniform32(Wg *w, const Ix *x) {
     return LLVMBuildTrunc(l->b, uniform_ix(l, x), l->i32, "");
 }
 
-Val wg_tiles(Wg *w) {
-    return uniform32(w, wg_tile_total(w));
-}
-
 /* *at / n; the remainder in *at. A constant 1 leaves it alone. */
 static Val cut(Wg *w, Val *at, Val n) {
     LLVMBuilderRef b = w->l->b;

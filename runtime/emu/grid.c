@@ -63,12 +63,15 @@ static bool set_aside(Worker *w, Cluster *c) {
     return true;
 }
 
-// A cluster was set aside. All of them only wait for each other: a deadlock.
+enum { PATIENCE = 64 };
+
+// A cluster was set aside. All of them only wait for each other: a deadlock. Not so soon, for a kernel
+// may give up waiting after a number of reads.
 static void check_progress(Worker *w, Cluster *c, bool changed) {
     Launch *l = w->launch;
     uint64_t now = changed ? atomic_fetch_add(&l->progress, 1) + 1 : atomic_load(&l->progress);
     if (now != w->seen) w->seen = now, w->streak = 0;
-    if (++w->streak < 4 * ((uint64_t)w->n + 1)) return;
+    if (++w->streak < PATIENCE * ((uint64_t)w->n + 1)) return;
     atomic_store(&w->idle, now + 1);
     for (uint32_t k = 0; k < l->n_workers; k++) {
         uint64_t idle = atomic_load(&l->workers[k].idle);
