@@ -7,15 +7,15 @@
 #include "ir/plan.h"
 
 typedef enum KParamKind {
-    KP_TENSOR, /* pointer to parameter `index` of the fn (data + byte offset) */
-    KP_TEMP,   /* pointer to temporary `index` in the workspace */
-    KP_STRIDE, /* i64: stride in elements of parameter `index`, dimension `dim` */
-    KP_VALUE,  /* i64: the value of `ix` (sizes only) */
-    KP_SCALAR, /* rank-0 input `index`: two parameters, a device pointer (null when the value
-                  came from the host) and its 8 raw bytes */
+    KP_TENSOR,  /* pointer to parameter `index` of the fn (data + byte offset) */
+    KP_TEMP,    /* pointer to temporary `index` in the workspace */
+    KP_STRIDE,  /* i64: stride in elements of parameter `index`, dimension `dim` */
+    KP_VALUE,   /* i64: the value of `ix` (sizes only) */
+    KP_SCALAR,  /* rank-0 input `index`: two parameters, a device pointer (null when the value
+                   came from the host) and its 8 raw bytes */
     KP_SCRATCH, /* pointer to the kernel's scratch memory, 256-aligned */
     KP_HEAD,    /* pointer to its words that are 0 at launch and left 0, 256-aligned */
-    KP_TMAP    /* 128-byte tensor map, 64-byte aligned, by value, made at launch from `map` */
+    KP_TMAP     /* 128-byte tensor map, 64-byte aligned, by value, made at launch from `map` */
 } KParamKind;
 
 /* A tensor map (cuTensorMapEncodeTiled) of parameter or temporary `index`: its dimensions,

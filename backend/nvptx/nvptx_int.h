@@ -154,7 +154,7 @@ Val param_value(Lower *l, const Ix *x);
 Val param_pointer(Lower *l, const TTensor *t);
 Val param_stride(Lower *l, const TTensor *t, int dim); /* in elements; temporaries: dense */
 void param_scalar(Lower *l, const TTensor *t, Val *pointer, Val *bits);
-Val param_memory(Lower *l, KParamKind kind); /* KP_SCRATCH, KP_HEAD */
+Val param_memory(Lower *l, KParamKind kind);   /* KP_SCRATCH, KP_HEAD */
 int param_map(Lower *l, KTmap map, int index); /* its place among the kernel's parameters */
 const Ix *dense_stride(const TProg *t, const TTensor *x, int dim); /* of a temporary */
 bool params_finish(Lower *l, Kernel *k, Diags *d); /* the real body; false: too many */

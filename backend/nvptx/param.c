@@ -9,7 +9,11 @@
 
 #include <stdlib.h>
 
-enum { VALUES = 1 << 20, MAPS = 1 << 20, MEMORY = 1 << 28 }; /* order of parameters: values after all tensors */
+enum {
+    VALUES = 1 << 20,
+    MAPS = 1 << 20,
+    MEMORY = 1 << 28
+}; /* order of parameters: values after all tensors */
 
 static Val placeholder(Lower *l, Ty t) {
     return LLVMBuildFreeze(l->frame, LLVMGetUndef(t), "");

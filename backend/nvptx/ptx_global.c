@@ -28,15 +28,15 @@ void ptx_store_relaxed(Lower *l, Val ptr, Val v) {
 }
 
 void ptx_store_floats(Lower *l, Val ptr, int64_t offset, const Val *v) {
-    const char *text = arena_printf(l->arena, "st.global.v4.f32 [$0+%lld], {$1, $2, $3, $4};",
-                                    (long long)offset);
+    const char *text =
+        arena_printf(l->arena, "st.global.v4.f32 [$0+%lld], {$1, $2, $3, $4};", (long long)offset);
     Val arg[5] = {ptr, v[0], v[1], v[2], v[3]};
     ptx_asm(l, text, "l,f,f,f,f,~{memory}", ASM_EFFECT, none(l), arg, 5);
 }
 
 void ptx_load_floats(Lower *l, Val ptr, int64_t offset, Val *v) {
-    const char *text = arena_printf(l->arena, "ld.global.v4.f32 {$0, $1, $2, $3}, [$4+%lld];",
-                                    (long long)offset);
+    const char *text =
+        arena_printf(l->arena, "ld.global.v4.f32 {$0, $1, $2, $3}, [$4+%lld];", (long long)offset);
     Ty f[4] = {l->f32, l->f32, l->f32, l->f32};
     Val all = ptx_asm(l, text, "=f,=f,=f,=f,l,~{memory}", ASM_EFFECT,
                       LLVMStructTypeInContext(l->cx, f, 4, 0), &ptr, 1);

@@ -32,7 +32,7 @@ void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred)
 /* Global memory that CTAs of a launch share (ptx_global.c): u32 adding and reading that order all
  * memory of the thread before and after, with other CTAs too; a store that orders nothing; four f32
  * side by side, aligned to 16 bytes. */
-Val ptx_atomic_add(Lower *l, Val ptr, Val by); /* what was there */
+Val ptx_atomic_add(Lower *l, Val ptr, Val by);   /* what was there */
 Val ptx_atomic_count(Lower *l, Val ptr, Val by); /* the same, and orders nothing else */
 Val ptx_load_acquire(Lower *l, Val ptr);
 void ptx_store_relaxed(Lower *l, Val ptr, Val v);

@@ -134,8 +134,8 @@ static Ring mma_tile(Wg *w, Val item, Ring r) {
     bool full = acc.n >= FULL_HOUSE;
     if (full) wg_decode(w, tile, &row0, &col0);
     if (l->s->pingpong) wg_turn_wait(w);
-    Ring end = w->t.promote ? wg_promote(w, &work, r, &acc, &last)
-                              : multiply(w, &work, r, &acc, &last);
+    Ring end =
+        w->t.promote ? wg_promote(w, &work, r, &acc, &last) : multiply(w, &work, r, &acc, &last);
     if (l->s->pingpong) {
         wg_turn_pass(w);
         end = ring_skip(w, end);

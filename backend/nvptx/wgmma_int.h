@@ -2,7 +2,8 @@
  * wgmma_promote.c (with partial sums), wgmma_ring.c (stages), wgmma_load.c (who loads),
  * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_out.c (after the loop),
  * wgmma_store.c and wgmma_bring.c (stores and loads there through shared memory), wgmma_slab.c (who
- * copies those), wgmma_split.c (parts of a tile), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
+ * copies those), wgmma_split.c (parts of a tile), wgmma_tile.c (which tile, where its elements
+ * lie), wgmma_guard.c (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 

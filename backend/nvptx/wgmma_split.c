@@ -118,8 +118,8 @@ static Place place_of(Wg *w, const Work *k) {
     Val first = LLVMBuildZExt(b, LLVMBuildMul(b, number, p.parts, ""), l->i64, "");
     Val in = LLVMBuildMul(b, warp, i32c(l, regs_of(w) / 4 * VECTOR), "");
     in = LLVMBuildAdd(b, in, LLVMBuildShl(b, lane, i32c(l, 4), ""), "");
-    p.at = LLVMBuildAdd(b, LLVMBuildMul(b, first, p.stride, ""),
-                        LLVMBuildZExt(b, in, l->i64, ""), "");
+    p.at =
+        LLVMBuildAdd(b, LLVMBuildMul(b, first, p.stride, ""), LLVMBuildZExt(b, in, l->i64, ""), "");
     return p;
 }
 

@@ -65,8 +65,8 @@ static bool set_aside(Worker *w, Cluster *c) {
 
 enum { PATIENCE = 64 };
 
-// A cluster was set aside. All of them only wait for each other: a deadlock. Not so soon, for a kernel
-// may give up waiting after a number of reads.
+// A cluster was set aside. All of them only wait for each other: a deadlock. Not so soon, for a
+// kernel may give up waiting after a number of reads.
 static void check_progress(Worker *w, Cluster *c, bool changed) {
     Launch *l = w->launch;
     uint64_t now = changed ? atomic_fetch_add(&l->progress, 1) + 1 : atomic_load(&l->progress);

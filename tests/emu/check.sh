@@ -72,13 +72,15 @@ cases() {
 }
 
 gemm() {
-    local file=tests/gpu/gemm.fk fn variant size
+    local file=tests/gpu/gemm.fk fn variant size sizes
     module $file || return
     for fn in bias_gelu rowcol two gated; do
         : > "$work/cases"
         for variant in $("$fkrun" --list --fn=$fn -s M=512 -s N=512 -s K=256 "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
             [ "$variant" = general ] && continue
-            for size in "1 8 64" "130 264 72" "257 520 200"; do
+            sizes=("1 8 64" "130 264 72" "257 520 200")
+            [[ $variant == *_split ]] && sizes+=("130 264 1000" "40 64 1500")
+            for size in "${sizes[@]}"; do
                 read -r m n k <<< "$size"
                 echo "--device=emu --check --check-seconds=5 --repeat=2 --fn=$fn -s M=$m -s N=$n -s K=$k --variant=$variant $mod" >> "$work/cases"
             done

@@ -737,7 +737,6 @@ static void refused(void **state) {
     refuses(&(Case){gelu, 12, 64, 4, 1, "", 0}, "does not cut into blocks of 64");
     refuses(&(Case){gelu, 128, 100, 4, 2, "", 0}, "a tile of 100 columns");
     refuses(&(Case){gelu, 256, 256, 3, 2, "", 0}, "256 accumulators in 240 registers");
-    refuses(&(Case){gelu, 128, 128, 4, 2, "  split 2\n", 0}, "split is not built");
     refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 2 2 1\n", 0}, "clusters have two CTAs");
     refuses(&(Case){gelu, 128, 128, 4, 2, "  cluster 4 1 1\n", 0}, "clusters have two CTAs");
     refuses(&(Case){gelu, 128, 24, 4, 2, "  cluster 2 1 1\n", 0}, "does not cut into two boxes");
