@@ -229,8 +229,10 @@ static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) 
 enum { LINE = 128, STEP = 32 }; /* bytes of k: of a stage, of an instruction */
 
 static void lay_k_major(MmaSmem *s, int rows) {
-    s->box = rows, s->boxes = 1;
-    s->box_bytes = rows * LINE;
+    s->box = rows < MMA_BOX ? rows : MMA_BOX;
+    while (rows % s->box) s->box -= 8;
+    s->boxes = rows / s->box;
+    s->box_bytes = s->box * LINE;
     s->block = 64 * LINE;
     s->step = STEP;
     s->lead = 16;

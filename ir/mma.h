@@ -53,9 +53,12 @@ enum { MMA_STAGED = 4 };
 
 /* How a stage of a factor lies in shared memory, in bytes. It is cut into boxes of `box` rows of
  * the tile, one TMA copy each, which begin at multiples of 1024 where that matters (any box is a
- * multiple of 8 lines). A line of a box has `swizzle` bytes: K-major all k of one row, so there is
- * one box and k takes 128 bytes; MN-major `box` rows side by side at one k. An address has its bits
- * 4.. xored with its bits 7.., 3 of them for 128 bytes, 2 for 64, 1 for 32. */
+ * multiple of 8 lines). A line of a box has `swizzle` bytes: K-major all k of one row, 128 bytes,
+ * so the boxes are one after the other as if they were one: their size, at most MMA_BOX, is how
+ * many rows may be beyond the end and loaded all the same; MN-major `box` rows side by side at one
+ * k. An address has its bits 4.. xored with its bits 7.., 3 of them for 128 bytes, 2 for 64, 1
+ * for 32. */
+enum { MMA_BOX = 32 };
 typedef struct MmaSmem {
     bool mn;    /* MN-major */
     bool plain; /* brought by all threads that load, not by TMA */

@@ -14,7 +14,8 @@
 typedef struct Gemm {
     const TProg *t;
     Mma m;
-    int sums; /* what it needs of enum Sums */
+    int sums;   /* what it needs of enum Sums */
+    bool whole; /* sums of k are made in one go, whatever the other sizes are */
 } Gemm;
 
 /* ---- tiles and their price ---- */
@@ -181,11 +182,12 @@ static const Ix *row_time(const Gemm *g, const Tile *c, const MmaFactor *f) {
     return plus(p, ix_add(p, times(p, lines, 284 - 178), times(p, sectors, 337 - 284)), 178);
 }
 
-/* Of a factor's part of a stage. Zeros for a row that is not there take TMA longer: 700. */
+/* Of a factor's part of a stage. Zeros for the rest of a box take TMA longer than rows: 700. */
 static const Ix *load_time(const Gemm *g, const Tile *c, const MmaFactor *f, int axis, int rows) {
     IxPool *p = g->t->ix;
     const Ix *there = least(p, extent(g, axis), rows);
-    const Ix *zeros = times(p, plus(p, ix_neg(p, there), rows), c->plain ? 0 : 700);
+    const Ix *boxes = least(p, times(p, ceil_div(p, extent(g, axis), MMA_BOX), MMA_BOX), rows);
+    const Ix *zeros = times(p, ix_sub(p, boxes, there), c->plain ? 0 : 700);
     return ix_add(p, ix_mul(p, there, row_time(g, c, f)), zeros);
 }
 
@@ -406,6 +408,10 @@ static void add(const Gemm *g, Candidate *list, int *n, Tile t) {
     ++*n;
 }
 
+static void consider(const Gemm *g, Candidate *list, int *n, Tile t) {
+    if ((t.sums & g->sums) && !(t.split > 1 && g->whole)) add(g, list, n, t);
+}
+
 static bool in_table(const Gemm *g, const Tile *t) {
     for (int i = 0; i < TILES; i++)
         if ((tiles[i].sums & g->sums) && tiles[i].kind == t->kind && tiles[i].bm == t->bm &&
@@ -440,8 +446,8 @@ static void add_between(const Gemm *g, Candidate *list, int *n) {
                 int regs = rows / 64 * bn / 2; /* sums, and partial ones */
                 if (t.pieces) regs += regs / t.pieces * t.sets;
                 t.bn = bn, t.pair_rows = pair == 1 ? 2 : 1, t.pair_cols = pair == 2 ? 2 : 1;
-                if (!(t.sums & g->sums) || regs > MOST_SUMS || in_table(g, &t) ||
-                    (pair && t.bm < 128))
+                if (!(t.sums & g->sums) || (t.split > 1 && g->whole) || regs > MOST_SUMS ||
+                    in_table(g, &t) || (pair && t.bm < 128))
                     continue;
                 add(g, list, n, t);
                 Candidate *c = &list[*n - 1];
@@ -458,8 +464,8 @@ void schedule_wgmma(PassCtx *cx, Step *step) {
     g.sums = g.m.size == 2 ? WIDE : cx->fast_accum ? FP8 : PROMOTED;
     Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + BETWEEN);
     int n = 0;
-    for (int i = 0; i < TILES; i++)
-        if (tiles[i].sums & g.sums) add(&g, c, &n, tiles[i]);
+    g.whole = cx->invariant;
+    for (int i = 0; i < TILES; i++) consider(&g, c, &n, tiles[i]);
     bool known = ix_is_const(c[0].cost, NULL);
     if (known) add_between(&g, c, &n);
     FK_ASSERT(n <= TILES + BETWEEN);

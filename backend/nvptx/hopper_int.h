@@ -20,7 +20,7 @@ void ptx_bar_arrive(Lower *l, Val id, int n);
  * the phase of that parity (i32, 0 or 1) has ended: parity 1 at once on a fresh barrier. */
 void ptx_mbar_init(Lower *l, Val bar, int count);
 void ptx_mbar_init_done(Lower *l); /* makes them known to the async proxy; a CTA barrier follows */
-void ptx_mbar_expect(Lower *l, Val bar, int bytes); /* and arrives */
+void ptx_mbar_expect(Lower *l, Val bar, Val bytes); /* i32; and arrives */
 void ptx_mbar_arrive(Lower *l, Val bar, Val pred);  /* pred NULL: always */
 void ptx_mbar_wait(Lower *l, Val bar, Val parity);
 
@@ -33,9 +33,10 @@ void ptx_mbar_arrive_at(Lower *l, Val bar, Val pred);
 void ptx_cluster_barrier(Lower *l); /* all threads of all CTAs; what they wrote is seen after it */
 
 /* One box at coord[0..rank), innermost first, to shared memory, counted on `bar`. */
-/* mask: CTAs of the cluster that get it, at the same places of `to` and `bar`; 0: this one. */
+/* mask: CTAs of the cluster that get it, at the same places of `to` and `bar`; 0: this one. pred
+ * NULL: always. */
 void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val bar, SEvict evict,
-                  unsigned mask);
+                  unsigned mask, Val pred);
 
 /* One box from shared memory to global, where pred holds (NULL: always): boxes of a thread between
  * two commits are a group; wait_read until at most n of its groups are still being read from shared

@@ -57,10 +57,10 @@ void ptx_mbar_init_done(Lower *l) {
     ptx_asm(l, "fence.mbarrier_init.release.cluster;", "~{memory}", ASM_EFFECT, none(l), NULL, 0);
 }
 
-void ptx_mbar_expect(Lower *l, Val b, int bytes) {
-    const char *text =
-        arena_printf(l->arena, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], %d;", bytes);
-    ptx_asm(l, text, "r,~{memory}", ASM_EFFECT, none(l), &b, 1);
+void ptx_mbar_expect(Lower *l, Val b, Val bytes) {
+    Val arg[2] = {b, bytes};
+    ptx_asm(l, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
+            LLVMIsConstant(bytes) ? "r,n,~{memory}" : "r,r,~{memory}", ASM_EFFECT, none(l), arg, 2);
 }
 
 void ptx_mbar_arrive(Lower *l, Val b, Val pred) {
@@ -117,25 +117,26 @@ static const char *const coord_regs[] = {"r", "r,r", "r,r,r", "r,r,r,r", "r,r,r,
 static const uint64_t evict_policy[] = {0, 0x12F0000000000000, 0x14F0000000000000};
 
 void ptx_tma_load(Lower *l, Val map, int rank, const Val *coord, Val to, Val b, SEvict evict,
-                  unsigned mask) {
+                  unsigned mask, Val pred) {
     FK_ASSERT(rank >= 1 && rank <= 5);
-    unsigned n = 3 + (unsigned)rank;
+    unsigned n = 3 + (unsigned)rank, last = n + (mask ? 1 : 0) + (evict ? 1 : 0);
     const char *to_all = mask ? arena_printf(l->arena, ", $%u", n) : "";
     const char *policy = evict ? arena_printf(l->arena, ", $%u", mask ? n + 1 : n) : "";
     const char *text = arena_printf(
         l->arena,
-        "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s "
+        "%scp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s "
         "[$0], [$1, {%s}], [$2]%s;",
-        rank,
+        pred ? arena_printf(l->arena, "@$%u ", last) : "", rank,
         arena_printf(l->arena, "%s%s", mask ? ".multicast::cluster" : "",
                      evict ? ".L2::cache_hint" : ""),
         coords[rank - 1], arena_printf(l->arena, "%s%s", to_all, policy));
-    const char *in = arena_printf(l->arena, "r,l,r,%s%s%s,~{memory}", coord_regs[rank - 1],
-                                  mask ? ",h" : "", evict ? ",l" : "");
-    Val arg[10] = {to, map, b};
+    const char *in = arena_printf(l->arena, "r,l,r,%s%s%s%s,~{memory}", coord_regs[rank - 1],
+                                  mask ? ",h" : "", evict ? ",l" : "", pred ? ",b" : "");
+    Val arg[11] = {to, map, b};
     for (int i = 0; i < rank; i++) arg[3 + i] = coord[i];
     if (mask) arg[n++] = LLVMConstInt(l->i16, mask, 0);
     if (evict) arg[n++] = LLVMConstInt(l->i64, evict_policy[evict], 0);
+    if (pred) arg[n++] = pred;
     ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, n);
 }
 

@@ -84,8 +84,21 @@ void wg_uniform_end(Wg *w, LLVMBasicBlockRef after);
 /* The loading role, to its end: by TMA alone, or as threads do it (wgmma_load_plain.c). */
 void wg_loader(Wg *w);
 void wg_loader_plain(Wg *w);
-/* What TMA brings of a stage at the open axes; announces its bytes. By one thread. */
-void wg_load_factors(Wg *w, Val stage, Val full);
+/* What there is of a tile's factors, at the open axes: boxes that lie wholly beyond the end are not
+ * loaded (zeros would take TMA four times as long as rows), and what wgmma reads there instead
+ * makes nothing that is stored. */
+typedef struct Present {
+    Val first; /* i32: row of the first box that this CTA loads */
+    Val boxes; /* i32: how many it loads; NULL: all */
+    Val bytes; /* i32: of all boxes, the other CTA's too */
+} Present;
+typedef struct Presents {
+    Present a, b;
+    Val bytes;
+} Presents;
+Presents wg_presents(Wg *w);
+/* What TMA brings of a stage; announces its bytes. By one thread. */
+void wg_load_factors(Wg *w, const Presents *p, Val stage, Val full);
 
 /* After the loop (wgmma_out.c). acc: as ptx_wgmma has it. */
 typedef struct Acc {

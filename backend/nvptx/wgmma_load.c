@@ -2,39 +2,70 @@
  */
 #include "backend/nvptx/wgmma_int.h"
 
-/* The boxes of a factor from the open axes on, which hold one element each. Boxes that lie wholly
- * beyond the end are loaded too: as zeros. Of a shared factor each CTA of a pair loads half of the
- * boxes, for both. */
-static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bool shared, Val to,
-                        Val bar) {
+/* How many boxes of a factor there are from row `first` on, i32; NULL: all. */
+static Val boxes_from(Wg *w, int axis, int tile, const MmaSmem *s, Val first, int boxes) {
+    Lower *l = w->l;
+    const Ix *extent = l->t->axes.v[axis].extent;
+    int64_t c;
+    if (ix_is_const(extent, &c) && c % tile == 0) return NULL;
+    Val left = LLVMBuildSub(l->b, uniform32(w, extent), first, "");
+    Val none = LLVMBuildICmp(l->b, LLVMIntSLE, left, i32c(l, 0), "");
+    left = LLVMBuildAdd(l->b, left, i32c(l, s->box - 1), "");
+    Val n = LLVMBuildUDiv(l->b, left, i32c(l, s->box), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntUGT, n, i32c(l, boxes), "");
+    n = LLVMBuildSelect(l->b, more, i32c(l, boxes), n, "");
+    return LLVMBuildSelect(l->b, none, i32c(l, 0), n, "");
+}
+
+static Present present_of(Wg *w, int axis, int tile, const MmaSmem *s, bool shared) {
+    Lower *l = w->l;
+    Present p = {.first = LLVMBuildTrunc(l->b, l->axis[axis].e[0], l->i32, "")};
+    p.bytes = i32c(l, s->plain ? 0 : s->bytes);
+    if (s->plain) return p;
+    Val all = boxes_from(w, axis, tile, s, p.first, s->boxes);
+    if (all) p.bytes = LLVMBuildMul(l->b, all, i32c(l, s->box_bytes), "");
+    p.boxes = all;
+    if (!shared) return p;
+    p.first = wg_at_stage(w, p.first, w->rank, s->boxes / 2 * s->box);
+    if (all) p.boxes = boxes_from(w, axis, tile, s, p.first, s->boxes / 2);
+    return p;
+}
+
+Presents wg_presents(Wg *w) {
+    Presents p;
+    p.a = present_of(w, w->m.rows, w->t.m, &w->t.a, w->t.pair_cols > 1);
+    p.b = present_of(w, w->m.cols, w->t.n, &w->t.b, w->t.pair_rows > 1);
+    p.bytes = LLVMBuildAdd(w->l->b, p.a.bytes, p.b.bytes, "");
+    return p;
+}
+
+/* The boxes of a factor from the open axes on, which hold one element each. Of a shared factor each
+ * CTA of a pair loads half of the boxes, for both. */
+static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bool shared,
+                        const Present *p, Val to, Val bar) {
     Lower *l = w->l;
     const TInst *i = f->load;
-    Val coord[5], *row = &coord[i->nix - 1 - f->row], first;
+    Val coord[5], *row = &coord[i->nix - 1 - f->row];
     wg_coords(w, i, coord);
-    first = *row;
     int boxes = shared ? s->boxes / 2 : s->boxes;
-    if (shared) {
-        first = wg_at_stage(w, first, w->rank, boxes * s->box);
-        to = wg_at_stage(w, to, w->rank, boxes * s->box_bytes);
-    }
+    if (shared) to = wg_at_stage(w, to, w->rank, boxes * s->box_bytes);
     for (int n = 0; n < boxes; n++) {
-        *row = LLVMBuildAdd(l->b, first, i32c(l, n * s->box), "");
-        Val box = LLVMBuildAdd(l->b, to, i32c(l, n * s->box_bytes), "");
+        *row = LLVMBuildAdd(l->b, p->first, i32c(l, n * s->box), "");
+        Val box = LLVMBuildAdd(l->b, to, i32c(l, n * s->box_bytes), ""), there = NULL;
+        if (p->boxes && (n || wg_pair(w) > 1)) /* without a pair, a tile has a row at least */
+            there = LLVMBuildICmp(l->b, LLVMIntUGT, p->boxes, i32c(l, n), "");
         ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, box, bar, s->evict,
-                     shared ? 3 : 0);
+                     shared ? 3 : 0, there);
     }
 }
 
-static int tma_bytes(const MmaSmem *s) {
-    return s->plain ? 0 : s->bytes;
-}
-
-void wg_load_factors(Wg *w, Val stage, Val full) {
+void wg_load_factors(Wg *w, const Presents *p, Val stage, Val full) {
     Lower *l = w->l;
-    ptx_mbar_expect(l, full, tma_bytes(&w->t.a) + tma_bytes(&w->t.b));
-    if (!w->t.a.plain) load_factor(w, &w->m.a, &w->t.a, w->map_a, w->t.pair_cols > 1, stage, full);
+    bool a_shared = w->t.pair_cols > 1, b_shared = w->t.pair_rows > 1;
+    ptx_mbar_expect(l, full, p->bytes);
+    if (!w->t.a.plain) load_factor(w, &w->m.a, &w->t.a, w->map_a, a_shared, &p->a, stage, full);
     stage = LLVMBuildAdd(l->b, stage, i32c(l, w->t.a.bytes), "");
-    if (!w->t.b.plain) load_factor(w, &w->m.b, &w->t.b, w->map_b, w->t.pair_rows > 1, stage, full);
+    if (!w->t.b.plain) load_factor(w, &w->m.b, &w->t.b, w->map_b, b_shared, &p->b, stage, full);
 }
 
 static Ring load_tile(Wg *w, Val item, Ring r) {
@@ -44,6 +75,7 @@ static Ring load_tile(Wg *w, Val item, Ring r) {
     wg_decode(w, work.tile, &row0, &col0);
     wg_open_one(w, w->m.rows, row0);
     wg_open_one(w, w->m.cols, col0);
+    Presents present = wg_presents(w);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
     LLVMBuildBr(l->b, body);
@@ -55,7 +87,7 @@ static Ring load_tile(Wg *w, Val item, Ring r) {
     wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
     ptx_mbar_wait(l, wg_empty_bar(w, at.stage), LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
     Val to = wg_at_stage(w, w->smem, at.stage, w->t.stage_bytes);
-    wg_load_factors(w, to, wg_full_bar(w, at.stage));
+    wg_load_factors(w, &present, to, wg_full_bar(w, at.stage));
     Val next = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");
     Ring end = ring_next(w, at);
     wg_phi_next(l, kt, next);

@@ -250,7 +250,8 @@ static void load_other(Wg *w, Val k0, Val stage, Val full) {
     LLVMBuildCondBr(l->b, first, one, after);
     block_enter(l, one);
     wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
-    wg_load_factors(w, stage, full);
+    Presents all = wg_presents(w);
+    wg_load_factors(w, &all, stage, full);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
 }

@@ -165,7 +165,7 @@ static void bring_one(Wg *w, const MmaStaged *s, int map, Val slab, Val ready) {
         Val to = LLVMBuildAdd(l->b, slab, i32c(l, s->at + c / s->box * wg_box_bytes(w, s)), "");
         coord[0] = LLVMBuildAdd(l->b, col, i32c(l, c), "");
         ptx_tma_load(l, ptx_map_address(l, w->kernel, map), s->inst->nix, coord, to, ready,
-                     s->evict, 0);
+                     s->evict, 0, NULL);
     }
 }
 
@@ -176,7 +176,7 @@ static void bring(Wg *w, Val slot) {
     for (int i = 0; i < w->t.nbrought; i++)
         bytes += w->t.group_rows * w->t.chunk * w->t.brought[i].size;
     if (bytes)
-        ptx_mbar_expect(l, ready, bytes);
+        ptx_mbar_expect(l, ready, i32c(l, bytes));
     else
         ptx_mbar_arrive(l, ready, NULL);
     for (int i = 0; i < w->t.nbrought; i++)

@@ -90,25 +90,46 @@ static inline void spread(uint32_t type, const uint8_t *p, float *out, uint32_t 
     }
 }
 
+// Chunks of 16 bytes that nothing wrote, by the first row that they hold.
+typedef struct Missing {
+    uint16_t n[MOST_N];
+    bool any;
+    uint32_t address; // of one of them
+} Missing;
+
+// A row that nothing wrote makes no number of its row or column of the result, which a kernel may
+// leave unused, as beyond the end of a tensor. But a row is there for all of k, or not at all.
+static Step judge(Warp *w, const Ins *i, const Missing *m, uint32_t rows, uint32_t of_row,
+                  uint32_t step) {
+    bool part = false;
+    for (uint32_t r = 0; r < rows; r += step) part |= m->n[r] && m->n[r] < of_row;
+    if (!part) return NEXT;
+    return report(w, i, -1, REPORT_UNWRITTEN, "reads shared address %u, which nothing wrote",
+                  m->address);
+}
+
 // To out[k * pitch + row], rows x k elements.
 static Step gather(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32_t k, float *out,
                    uint32_t pitch) {
     uint32_t per = 16 / type_bytes[x->type];
     uint32_t outer = x->transposed ? k : rows, inner = x->transposed ? rows : k;
+    Missing missing = {.any = false};
     for (uint32_t o = 0; o < outer; o++)
         for (uint32_t e = 0; e < inner; e += per) {
             uint32_t a = chunk(x, o, e * 16 / per), at;
             Cta *c = memory_shared(w, i, -1, a | w->cta->rank << RANK_SHIFT, 16, &at);
             if (!c) return STOP;
-            if (!memory_has(c->written + at, 16)) {
-                Step s = report(w, i, -1, REPORT_UNWRITTEN,
-                                "reads shared address %u, which nothing wrote", a);
-                if (s == STOP) return s;
-            }
             uint32_t here = x->transposed ? o * pitch + e : e * pitch + o;
-            spread(x->type, c->shared + at, out + here, x->transposed ? 1 : pitch);
+            uint32_t step = x->transposed ? 1 : pitch;
+            spread(x->type, c->shared + at, out + here, step);
+            if (memory_has(c->written + at, 16)) continue;
+            for (uint32_t q = 0; q < per; q++) out[here + q * step] = NAN;
+            missing.n[x->transposed ? e : o]++;
+            missing.any = true, missing.address = a;
         }
-    return NEXT;
+    if (!missing.any) return NEXT;
+    return x->transposed ? judge(w, i, &missing, rows, k, per)
+                         : judge(w, i, &missing, rows, k / per, 1);
 }
 
 // ---- registers ----

@@ -126,6 +126,8 @@ static int arguments(Run *r, const Kernel *k, uint64_t *arg) {
             arg[n++] = p->index % 2 ? (uint64_t)r->tensors[p->index].data : 0;
             memcpy(&arg[n++], r->tensors[p->index].data, 8);
             break;
+        case KP_SCRATCH:
+        case KP_HEAD:
         case KP_TMAP: return -1; /* not of general kernels */
         }
     }

@@ -1,9 +1,9 @@
 /* run.c - text in, text out: run [--update] FOLDER. The folder's name is the pass.
  *
  * A test NN_fire_what.fkg or NN_keep_what.fkg is a graph, a line "----", and the graph that must
- * come out, or "(unchanged)" for keep. Comment lines "# strict" and "# fast-accum" set options. For
- * each test: the input verifies, the output verifies, reads back as itself, is what is expected,
- * means the same (check.h), and the pass finds nothing more to do in it.
+ * come out, or "(unchanged)" for keep. Comment lines "# strict", "# invariant" and "# fast-accum"
+ * set options. For each test: the input verifies, the output verifies, reads back as itself, is
+ * what is expected, means the same (check.h), and the pass finds nothing more to do in it.
  */
 #include "passes/passes.h"
 #include "tests/passes/check.h"
@@ -80,6 +80,7 @@ static char *transform_plan(Test *t, const Pass *pass) {
     if (strstr(t->input, "# sm_90a")) cx.target = target_named("sm_90a");
     cx.strict = strstr(t->input, "# strict") != NULL;
     cx.fast_accum = strstr(t->input, "# fast-accum") != NULL;
+    cx.invariant = strstr(t->input, "# invariant") != NULL;
     Graph *g = parse(t, "bad input", t->input);
     if (!g) return NULL;
     for (int i = 0; pass_at(i) && pass_at(i) != pass; i++)

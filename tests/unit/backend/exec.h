@@ -31,7 +31,9 @@ static inline void run(Build *b, const Host *h, const int64_t *size) {
             arg[n++] = 0;
             memcpy(&arg[n++], h->data[p->index], 8);
             break;
-        case KP_TMAP: fail_msg("a tensor map");
+        case KP_SCRATCH:
+        case KP_HEAD:
+        case KP_TMAP: fail_msg("not of a general kernel");
         }
     }
     int64_t grid = ix_eval(b->k.grid, &env, &ok);

@@ -41,11 +41,11 @@ static void expect(Parts got, Parts want) {
 static void how_many(void **state) {
     (void)state;
     expect(parts(16, 256, 132, 16), (Parts){0, 16, 8, 128});
-    expect(parts(132, 256, 132, 16), (Parts){132, 0, 0, 132});   /* a full round */
-    expect(parts(133, 256, 132, 16), (Parts){132, 1, 16, 148});  /* and one more */
+    expect(parts(132, 256, 132, 16), (Parts){132, 0, 0, 132});  /* a full round */
+    expect(parts(133, 256, 132, 16), (Parts){132, 1, 16, 148}); /* and one more */
     expect(parts(264 + 60, 40, 132, 16), (Parts){264, 60, 2, 384});
-    expect(parts(100, 256, 132, 16), (Parts){100, 0, 0, 100});   /* no room for two parts of each */
-    expect(parts(16, 7, 132, 16), (Parts){16, 0, 0, 16});        /* too few stages */
+    expect(parts(100, 256, 132, 16), (Parts){100, 0, 0, 100}); /* no room for two parts of each */
+    expect(parts(16, 7, 132, 16), (Parts){16, 0, 0, 16});      /* too few stages */
     expect(parts(16, 12, 132, 16), (Parts){0, 16, 3, 48});
     expect(parts(1, 1000, 132, 4), (Parts){0, 1, 4, 4});
     expect(parts(0, 1, 66, 16), (Parts){0, 0, 0, 0});
@@ -75,15 +75,16 @@ static const char tile[] = "tile t.0 {\n  size M, N, K\n  in x: bf16[M, K] = 0\n
 
 static const Schedule *schedule(Arena *a, TProg **t, const char *load, const char *more) {
     Diags d = {.arena = a};
-    const char *text = arena_printf(
-        a,
-        "schedule s for t.0 target sm_90a {\n  move tma\n  mul wgmma\n  threads 384\n"
-        "  axis m tile 128\n  axis n tile 64\n  axis k tile 64\n"
-        "  value %%2 place smem buffers 4 swizzle 128%s\n"
-        "  value %%3 place smem buffers 4 swizzle 128\n%s%s}\n",
-        load, *load ? "  role load warps 4 regs 152\n  role mma warps 8 regs 176\n"
-                    : "  role load warps 4 regs 24\n  role mma warps 8 regs 240\n",
-        more);
+    const char *text =
+        arena_printf(a,
+                     "schedule s for t.0 target sm_90a {\n  move tma\n  mul wgmma\n  threads 384\n"
+                     "  axis m tile 128\n  axis n tile 64\n  axis k tile 64\n"
+                     "  value %%2 place smem buffers 4 swizzle 128%s\n"
+                     "  value %%3 place smem buffers 4 swizzle 128\n%s%s}\n",
+                     load,
+                     *load ? "  role load warps 4 regs 152\n  role mma warps 8 regs 176\n"
+                           : "  role load warps 4 regs 24\n  role mma warps 8 regs 240\n",
+                     more);
     *t = tile_parse(a, source_new(a, "t", tile, strlen(tile)), &d);
     assert_non_null(*t);
     Schedule *s = schedule_parse(a, source_new(a, "s", text, strlen(text)), *t, &d);
@@ -149,7 +150,9 @@ static void memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(how_many), cmocka_unit_test(never_worse), cmocka_unit_test(refused),
+        cmocka_unit_test(how_many),
+        cmocka_unit_test(never_worse),
+        cmocka_unit_test(refused),
         cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

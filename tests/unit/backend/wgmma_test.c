@@ -380,7 +380,7 @@ static void clusters(void **state) {
     for (int i = 0, seen = 0; i < r.k.params.n && seen < 2; i++) {
         const KParam *p = &r.k.params.v[i];
         if (p->kind != KP_TMAP) continue;
-        assert_int_equal(p->map.box[1], 128); /* all rows; half of the 256 columns */
+        assert_int_equal(p->map.box[1], MMA_BOX);
         seen++;
     }
     arena_free(&r.a);
@@ -587,8 +587,8 @@ static void launches(void **state) {
     assert_int_equal(k->params.v[1].kind, KP_TMAP);
     const KTmap *a = &k->params.v[0].map, *b = &k->params.v[1].map;
     assert_true(a->rank == 2 && a->dim[0] == 1 && a->dim[1] == 0 && a->swizzle == 128);
-    assert_true(a->box[0] == 64 && a->box[1] == 128);
-    assert_true(b->box[0] == 64 && b->box[1] == 256);
+    assert_true(a->box[0] == 64 && a->box[1] == MMA_BOX);
+    assert_true(b->box[0] == 64 && b->box[1] == MMA_BOX);
     assert_true(may_launch(k, (int64_t[]){1, 1, 1}));
     assert_true(may_launch(k, (int64_t[]){4095, 4096, 4097}));
     assert_false(may_launch(k, (int64_t[]){4096, 0, 4096})); /* M, K, N: no k tile */
@@ -645,7 +645,7 @@ static void thin_launches(void **state) {
     const KTmap *a = &r.k.params.v[0].map, *b = &r.k.params.v[1].map;
     assert_int_equal(r.k.params.v[0].index, 1);
     assert_int_equal(r.k.params.v[1].index, 0);
-    assert_true(a->box[0] == 64 && a->box[1] == 64 && b->box[0] == 64 && b->box[1] == 16);
+    assert_true(a->box[0] == 64 && a->box[1] == MMA_BOX && b->box[0] == 64 && b->box[1] == 16);
     bool ok = true;
     IxEnv env = {.size = (int64_t[]){17, 64, 513}};
     assert_int_equal(ix_eval(r.k.tiles, &env, &ok), 9 * 2);
@@ -679,7 +679,7 @@ static void evicts(void **state) {
     Diags d = {.arena = &r.a};
     s = schedule_parse(&r.a, source_new(&r.a, "s", str_get(&text), text.n), r.t, &d);
     if (!s || !backend_lower(&r.a, NULL, &step, s, &o, &d, &r.k, NULL)) fail_diags(&d);
-    assert_int_equal(occurrences(r.k.ptx, "complete_tx::bytes.L2::cache_hint"), 2);
+    assert_int_equal(occurrences(r.k.ptx, "complete_tx::bytes.L2::cache_hint"), 3); /* boxes */
     assert_int_equal(occurrences(r.k.ptx, "1508705875169116160"), 1); /* 0x14F0000000000000: last */
     assert_int_equal(occurrences(r.k.ptx, "1364590687093260288"),
                      1); /* 0x12F0000000000000: first */
