@@ -112,14 +112,37 @@ typedef struct Work {
     double deadline;
 } Work;
 
+/* Can the operand be followed: a value that is there at every index? */
+static bool plain(const Graph *g, const Operand *o) {
+    for (int d = 0; d < g->nodes.v[o->node]->rank; d++)
+        if (o->map[d]->has_value) return false;
+    return !o->checked;
+}
+
+/* The operand that a node copies as it is (a broadcast behind the rounding); NULL. */
+static const Operand *copied(const Graph *g, int node) {
+    const Node *n = g->nodes.v[node];
+    return n->kind == N_OP && n->op == OP_copy && plain(g, &n->in[0]) ? &n->in[0] : NULL;
+}
+
 /* The language's inner roundings are kept, the last one is not: it is the device's own error. */
 static const Operand *before_rounding(const Graph *g, int node) {
+    for (const Operand *o; (o = copied(g, node));) node = o->node;
     const Node *n = g->nodes.v[node];
     if (n->kind != N_OP || n->op != OP_cast || dtype_class(n->type) != DC_REAL) return NULL;
-    for (int d = 0; d < g->nodes.v[n->in[0].node]->rank; d++)
-        if (n->in[0].map[d]->has_value) return NULL;
     bool real = dtype_class(g->nodes.v[n->in[0].node]->type) == DC_REAL;
-    return real && !n->in[0].checked ? &n->in[0] : NULL;
+    return real && plain(g, &n->in[0]) ? &n->in[0] : NULL;
+}
+
+/* at[], a place in what reads operand o, becomes the one in what is read. */
+static bool follow(const Work *w, const Operand *o, int64_t *at) {
+    int64_t from[RUN_RANK];
+    IxEnv env = {.size = w->run->sizes, .axis = from};
+    bool ok = true;
+    memcpy(from, at, sizeof from);
+    for (int d = 0; d < w->graph->nodes.v[o->node]->rank; d++)
+        at[d] = ix_eval(o->map[d], &env, &ok);
+    return ok;
 }
 
 static double reference(const Work *w, const int64_t *index, bool *unsure) {
@@ -129,11 +152,12 @@ static double reference(const Work *w, const int64_t *index, bool *unsure) {
     if (dtype_class(t->type) != DC_REAL) return (double)v.i;
     if (isinf(dtype_round(t->type, v.r))) v.r = dtype_round(t->type, v.r); /* out of its range */
     if (!w->inner || !isfinite(v.r)) return v.r;
-    int64_t at[RUN_RANK];
-    IxEnv env = {.size = w->run->sizes, .axis = index};
+    int64_t at[RUN_RANK] = {0};
     bool ok = true;
-    for (int d = 0; d < w->graph->nodes.v[w->inner->node]->rank; d++)
-        at[d] = ix_eval(w->inner->map[d], &env, &ok);
+    memcpy(at, index, sizeof *at * (size_t)t->rank);
+    for (const Operand *o = copied(w->graph, w->node); o; o = copied(w->graph, o->node))
+        ok = follow(w, o, at) && ok;
+    ok = follow(w, w->inner, at) && ok;
     EvalVal exact = eval_at(w->eval, w->inner->node, at);
     /* Where the type saturates or flushes, its own value is what must come out. */
     double largest = dtype_round(t->type, INFINITY);

@@ -51,6 +51,18 @@ RUN(unpack) {
     OP1(cvt_##D##_s32, D, s32, (D)a)                                                               \
     OP1(cvt_##D##_u64, D, u64, (D)a)                                                               \
     OP1(cvt_##D##_s64, D, s64, (D)a)
+// From the low part of a 64-bit register.
+#define CVT_LOW(D)                                                                                 \
+    OP1(cvt_##D##_low_u8, D, u64, (D)(uint8_t)a)                                                   \
+    OP1(cvt_##D##_low_s8, D, u64, (D)(int8_t)a)                                                    \
+    OP1(cvt_##D##_low_u16, D, u64, (D)(uint16_t)a)                                                 \
+    OP1(cvt_##D##_low_s16, D, u64, (D)(int16_t)a)                                                  \
+    OP1(cvt_##D##_low_u32, D, u64, (D)(uint32_t)a)                                                 \
+    OP1(cvt_##D##_low_s32, D, u64, (D)(int32_t)a)
+CVT_LOW(u32)
+CVT_LOW(s32)
+CVT_LOW(u64)
+CVT_LOW(s64)
 CVT_TO(u16)
 CVT_TO(s16)
 CVT_TO(u32)
@@ -72,6 +84,30 @@ OP1(cvt_f32_u32, f32, u32, (float)a)
 OP1(cvt_f32_s32, f32, s32, (float)a)
 OP1(cvt_f32_u64, f32, u64, (float)a)
 OP1(cvt_f32_s64, f32, s64, (float)a)
+
+// ---- integer to f16 and bf16: by way of an f32 that keeps whether anything was cut off ----
+
+static inline float odd_f32(uint64_t v) {
+    int cut = v >> 24 ? 40 - __builtin_clzll(v) : 0;
+    uint64_t top = v >> cut;
+    return ldexpf((float)(top | (top << cut != v)), cut);
+}
+
+static inline float odd_signed(int64_t v) {
+    return v < 0 ? -odd_f32(0 - (uint64_t)v) : odd_f32((uint64_t)v);
+}
+
+#define INT_TO(half)                                                                               \
+    OP1(cvt_##half##_u8, u16, u32, f32_to_##half((float)(uint8_t)a))                               \
+    OP1(cvt_##half##_s8, u16, u32, f32_to_##half((float)(int8_t)a))                                \
+    OP1(cvt_##half##_u16, u16, u16, f32_to_##half((float)a))                                       \
+    OP1(cvt_##half##_s16, u16, s16, f32_to_##half((float)a))                                       \
+    OP1(cvt_##half##_u32, u16, u32, f32_to_##half(odd_f32(a)))                                     \
+    OP1(cvt_##half##_s32, u16, s32, f32_to_##half(odd_signed(a)))                                  \
+    OP1(cvt_##half##_u64, u16, u64, f32_to_##half(odd_f32(a)))                                     \
+    OP1(cvt_##half##_s64, u16, s64, f32_to_##half(odd_signed(a)))
+INT_TO(f16)
+INT_TO(bf16)
 
 // ---- f32 to integer: clamped; NaN gives 0, and in 64 bits the value with the top bit alone ----
 
@@ -105,16 +141,23 @@ static inline uint32_t int_u16(float f) {
     return f != f ? 0 : CLAMP(f, 0.0f, 0x1p16f, uint16_t, UINT16_MAX);
 }
 
+// `from`: what the source's type is added to the name by; `value`: a as an f32.
+#define TO_INT_OF(round, from, T, value, how)                                                      \
+    OP1(cvt_##round##_u32##from, u32, T, int_u32(how(value)))                                      \
+    OP1(cvt_##round##_s32##from, u32, T, int_s32(how(value)))                                      \
+    OP1(cvt_##round##_u64##from, u64, T, int_u64(how(value)))                                      \
+    OP1(cvt_##round##_s64##from, u64, T, int_s64(how(value)))                                      \
+    OP1(cvt_##round##_u16##from, u32, T, int_u16(how(value)))                                      \
+    OP1(cvt_##round##_s16##from, u32, T, int_s16(how(value)))                                      \
+    OP1(cvt_##round##_u8##from, u32, T, int_u8(how(value)))                                        \
+    OP1(cvt_##round##_s8##from, u32, T, int_s8(how(value)))
 #define TO_INT(round, how)                                                                         \
-    OP1(cvt_##round##_u32, u32, f32, int_u32(how(a)))                                              \
-    OP1(cvt_##round##_s32, u32, f32, int_s32(how(a)))                                              \
-    OP1(cvt_##round##_u64, u64, f32, int_u64(how(a)))                                              \
-    OP1(cvt_##round##_s64, u64, f32, int_s64(how(a)))                                              \
-    OP1(cvt_##round##_u16, u32, f32, int_u16(how(a)))                                              \
-    OP1(cvt_##round##_s16, u32, f32, int_s16(how(a)))                                              \
-    OP1(cvt_##round##_u8, u32, f32, int_u8(how(a)))                                                \
-    OP1(cvt_##round##_s8, u32, f32, int_s8(how(a)))                                                \
-    OP1(cvt_##round##_f32, f32, f32, how(a))
+    TO_INT_OF(round, , f32, a, how)                                                                \
+    TO_INT_OF(round, _f16, u16, f16_to_f32(a), how)                                                \
+    TO_INT_OF(round, _bf16, u16, bf16_to_f32(a), how)                                              \
+    OP1(cvt_##round##_f32, f32, f32, how(a))                                                       \
+    OP1(cvt_##round##_f16, u16, u16, f32_to_f16(how(f16_to_f32(a))))                               \
+    OP1(cvt_##round##_bf16, u16, u16, f32_to_bf16(how(bf16_to_f32(a))))
 TO_INT(rni, nearbyintf)
 TO_INT(rzi, to_zero)
 TO_INT(rmi, floorf)

@@ -117,6 +117,16 @@ static inline uint32_t half_max(Half h, uint32_t a, uint32_t b) {
     return half_keep(h, most(half_get(h, a), half_get(h, b)));
 }
 
+static inline uint32_t half_min_nan(Half h, uint32_t a, uint32_t b) {
+    float x = half_get(h, a), y = half_get(h, b);
+    return half_keep(h, x != x || y != y ? NAN : least(x, y));
+}
+
+static inline uint32_t half_max_nan(Half h, uint32_t a, uint32_t b) {
+    float x = half_get(h, a), y = half_get(h, b);
+    return half_keep(h, x != x || y != y ? NAN : most(x, y));
+}
+
 static inline uint32_t half_ex2(Half h, uint32_t a) {
     return half_keep(h, exp2(half_get(h, a)));
 }
@@ -138,6 +148,8 @@ static inline uint32_t half_tanh(Half h, uint32_t a) {
     HALF2(mul_##type, h, half_mul)                                                                 \
     HALF2(min_##type, h, half_min)                                                                 \
     HALF2(max_##type, h, half_max)                                                                 \
+    HALF2(min_nan_##type, h, half_min_nan)                                                         \
+    HALF2(max_nan_##type, h, half_max_nan)                                                         \
     HALF1(ex2_##type, h, half_ex2)                                                                 \
     HALF1(tanh_##type, h, half_tanh)                                                               \
     OP3(fma_##type, u16, u16, u16, u16, half_fma(h, a, b, c))                                      \

@@ -1,4 +1,5 @@
 // Integer and logic instructions, comparisons, selects.
+#include "runtime/emu/num_int.h"
 #include "runtime/emu/ops_int.h"
 
 // ---- arithmetic ----
@@ -209,20 +210,28 @@ COMPARISONS(u64)
 COMPARISONS(s64)
 
 #define IS_NAN(x) ((x) != (x))
-COMPARE(eq_f32, f32, a == b)
-COMPARE(ne_f32, f32, a<b || a> b)
-COMPARE(lt_f32, f32, a < b)
-COMPARE(le_f32, f32, a <= b)
-COMPARE(gt_f32, f32, a > b)
-COMPARE(ge_f32, f32, a >= b)
-COMPARE(equ_f32, f32, !(a < b || a > b))
-COMPARE(neu_f32, f32, a != b)
-COMPARE(ltu_f32, f32, !(a >= b))
-COMPARE(leu_f32, f32, !(a > b))
-COMPARE(gtu_f32, f32, !(a <= b))
-COMPARE(geu_f32, f32, !(a < b))
-COMPARE(num_f32, f32, !IS_NAN(a) && !IS_NAN(b))
-COMPARE(nan_f32, f32, IS_NAN(a) || IS_NAN(b))
+#define COMPARISONS_REAL(T)                                                                        \
+    COMPARE(eq_##T, T, a == b)                                                                     \
+    COMPARE(ne_##T, T, a<b || a> b)                                                                \
+    COMPARE(lt_##T, T, a < b)                                                                      \
+    COMPARE(le_##T, T, a <= b)                                                                     \
+    COMPARE(gt_##T, T, a > b)                                                                      \
+    COMPARE(ge_##T, T, a >= b)                                                                     \
+    COMPARE(equ_##T, T, !(a < b || a > b))                                                         \
+    COMPARE(neu_##T, T, a != b)                                                                    \
+    COMPARE(ltu_##T, T, !(a >= b))                                                                 \
+    COMPARE(leu_##T, T, !(a > b))                                                                  \
+    COMPARE(gtu_##T, T, !(a <= b))                                                                 \
+    COMPARE(geu_##T, T, !(a < b))                                                                  \
+    COMPARE(num_##T, T, !IS_NAN(a) && !IS_NAN(b))                                                  \
+    COMPARE(nan_##T, T, IS_NAN(a) || IS_NAN(b))
+typedef lane_u16 lane_f16, lane_bf16;
+typedef float f16, bf16;
+#define GET_f16(x)  f16_to_f32((x) & 0xffff)
+#define GET_bf16(x) bf16_to_f32((x) & 0xffff)
+COMPARISONS_REAL(f32)
+COMPARISONS_REAL(f16)
+COMPARISONS_REAL(bf16)
 
 #define SELECT(name, T)                                                                            \
     RUN(name) {                                                                                    \

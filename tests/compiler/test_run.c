@@ -102,7 +102,8 @@ static FkmExpr size_of(Bench *b, int s) {
     return (FkmExpr){i, 1};
 }
 
-static void open_run(Bench *b, const char *option_pad, const char *option_transpose) {
+static void open_graph(Bench *b, const char *text, const char *option_pad,
+                       const char *option_transpose) {
     static char *const names[] = {"x", "w", "y"};
     static const int dims[3][2] = {{0, 1}, {2, 1}, {0, 2}};
     *b = (Bench){0};
@@ -127,13 +128,17 @@ static void open_run(Bench *b, const char *option_pad, const char *option_transp
         for (int d = 0; d < 2; d++) t->dims[d] = (FkmDim){"", size_of(b, dims[i][d])};
     }
     b->run =
-        (Run){.arena = &b->arena, .opt = &b->opt, .fn = &b->fn, .graph = graph(&b->arena, linear)};
+        (Run){.arena = &b->arena, .opt = &b->opt, .fn = &b->fn, .graph = graph(&b->arena, text)};
     if (!run_sizes(&b->run) || !run_tensors(&b->run) || !run_fill(&b->run))
         fail_msg("%s", str_get(&b->run.why));
     Eval *e = run_eval(&b->run); /* what a right device would have left */
     EvalTensor y = run_eval_tensor(&b->run.tensors[2]);
     eval_output(e, 2, &y, 0);
     eval_free(e);
+}
+
+static void open_run(Bench *b, const char *option_pad, const char *option_transpose) {
+    open_graph(b, linear, option_pad, option_transpose);
 }
 
 static void close_run(Bench *b) {
@@ -209,6 +214,29 @@ static void guards(void **state) {
     y->host[RUN_GUARD - 1] = 0xFF;
     y->host[y->total - 1] = 1;
     judged(&b, "y: a write outside");
+    close_run(&b);
+}
+
+/* A value half way between two of the output's type, broadcast behind its rounding: a device that
+ * comes out on the other side is as far off as the reference. */
+static void halves(void **state) {
+    static const char text[] = "graph halves {\n"
+                               "  size M, K, N\n"
+                               "  in x: bf16[M, K] = %0\n"
+                               "  in w: bf16[N, K] = %1\n"
+                               "  %2: f32 = const 1.00390625\n"
+                               "  %3: bf16 = cast %2\n"
+                               "  %4 y: bf16[m: M, n: N] = copy %3\n"
+                               "  out y: bf16[M, N] = %4\n"
+                               "}\n";
+    (void)state;
+    Bench b;
+    open_graph(&b, text, NULL, NULL);
+    judged(&b, NULL);
+    for (int64_t i = 0; i < b.run.tensors[2].count; i++) set(&b, i / 300, i % 300, 1.0078125);
+    judged(&b, NULL);
+    set(&b, 3, 3, 1.03125);
+    judged(&b, "y[3, 3]: got 1.03125");
     close_run(&b);
 }
 
@@ -337,10 +365,11 @@ static void tuned_costs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tolerances),          cmocka_unit_test(right_outputs),
-        cmocka_unit_test(wrong_outputs),       cmocka_unit_test(guards),
-        cmocka_unit_test(zero_reference),      cmocka_unit_test(npy_files),
-        cmocka_unit_test(variants_are_forced), cmocka_unit_test(tuned_costs),
+        cmocka_unit_test(tolerances),    cmocka_unit_test(right_outputs),
+        cmocka_unit_test(wrong_outputs), cmocka_unit_test(guards),
+        cmocka_unit_test(halves),        cmocka_unit_test(zero_reference),
+        cmocka_unit_test(npy_files),     cmocka_unit_test(variants_are_forced),
+        cmocka_unit_test(tuned_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
