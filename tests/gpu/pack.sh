@@ -3,14 +3,15 @@
 # (that machine needs no LLVM), the modules in archives, which tests/gpu/unpack.sh unpacks. Then, there:
 # bash tests/gpu/run.sh
 #
-#     tests/gpu/pack.sh [BUILD [FOLDER...]]    default: build, every folder with programs, and the grid
+#     tests/gpu/pack.sh [BUILD [FOLDER...]]    default: build, and all there is
 #     tests/gpu/pack.sh build tests/bench      what tests/bench/gemm.py needs, in seconds
 #     tests/gpu/pack.sh build grid             what tests/gpu/grid.sh needs
+#     tests/gpu/pack.sh build agrees           what tests/gpu/agrees.sh needs
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build} out=build-gpu
 shift
-folders=" ${*:-tests/programs tests/cases tests/bench tests/gpu examples grid} "
+folders=" ${*:-tests/programs tests/cases tests/bench tests/gpu examples grid agrees} "
 rm -rf $out && mkdir -p $out/modules || exit 1
 cp $build/fkrun $out/ || exit 1
 for t in gpu_api gpu_runtime_driver gpu_by_hand; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
@@ -48,5 +49,8 @@ rm -f $out/modules/*.log $queue
 ls $out/modules | wc -l
 tar -I 'xz -1 -T0' -cf $out/modules.txz -C $out modules && rm -r $out/modules || fail=1
 if [[ $folders == *" grid "* ]]; then tests/gpu/grid_pack.sh "$build" || fail=1; fi
+if [[ $folders == *" agrees "* ]]; then
+    cp "$(find $build -name emu_agrees -type f | head -n 1)" $build/libfkemu.so $out/ || fail=1
+fi
 du -sh $out
 exit $fail
