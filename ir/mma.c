@@ -105,11 +105,12 @@ static bool pointwise(const TProg *t, const Mma *m, Str *why) {
     for (int k = 0; k < t->body.inst.n; k++) {
         const TInst *i = t->body.inst.v[k];
         if (i->kind == T_GUARD) return no(why, "a guard");
-        if (i->kind == T_LOOP && i != m->loop) return no(why, "a second loop");
+        if (i->kind == T_LOOP && i != m->loop && i != m->nest.blocks)
+            return no(why, "a second loop");
         if (i->kind != T_STORE) continue;
         const TTensor *x = &t->tensors.v[i->tensor];
         if (dtype_bits(x->type) == 4) return no(why, "%s has a 4-bit type", x->name);
-        if (!uses_axis(i, m->rows) || !uses_axis(i, m->cols))
+        if (k < m->nest.rest && (!uses_axis(i, m->rows) || !uses_axis(i, m->cols)))
             return no(why, "%s is not stored over rows and columns", x->name);
     }
     return true;
@@ -122,8 +123,22 @@ static int factor_size(DType p, DType q) {
     return fp8 ? 1 : 0;
 }
 
-bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
-    *m = (Mma){.rows = rows, .cols = cols};
+/* Blocks are of rows or columns of the product. */
+static bool find_blocks(Mma *m, Str *why) {
+    for (int k = 0; k < 2; k++) {
+        const MmaBlock *b = &m->nest.block[k];
+        if (!b->size) continue;
+        if (b->axis != m->rows && b->axis != m->cols)
+            return no(why, "%s is reduced, which is neither rows nor columns",
+                      m->t->axes.v[b->axis].name);
+        *(b->axis == m->rows ? &m->row_block : &m->col_block) = *b;
+    }
+    return true;
+}
+
+/* Of the view m->nest. */
+static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
+    *m = (Mma){.t = t, .nest = m->nest, .rows = rows, .cols = cols};
     for (int k = 0; k < t->body.inst.n; k++)
         if (!m->loop && t->body.inst.v[k]->kind == T_LOOP) m->loop = t->body.inst.v[k];
     if (!m->loop) return no(why, "no loop");
@@ -140,27 +155,40 @@ bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
         !uses_axis(b, m->cols))
         return no(why, "a factor has no axis of its own");
     return find_factor(t, a, m->rows, m->k, &m->a, why) &&
-           find_factor(t, b, m->cols, m->k, &m->b, why) && pointwise(t, m, why);
+           find_factor(t, b, m->cols, m->k, &m->b, why) && pointwise(t, m, why) &&
+           find_blocks(m, why);
+}
+
+bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
+    *m = (Mma){0};
+    return mma_nest(t, &m->nest, why) && find(m->nest.t, rows, cols, m, why);
+}
+
+int mma_axis(const Mma *m, int axis) {
+    int a = 0;
+    while (m->nest.axis[a] != axis) a++;
+    return a;
 }
 
 /* ---- the schedule ---------------------------------------------------------------------------- */
 
-static bool read_axes(const TProg *t, const Schedule *s, int *rows, int *cols, MmaTiles *w,
-                      Str *why) {
+static bool read_axes(const TProg *of, const Schedule *s, const MmaNest *nest, int *rows, int *cols,
+                      MmaTiles *w, Str *why) {
     *rows = *cols = -1;
     for (int i = 0; i < s->axes.n; i++) {
         const SAxis *x = &s->axes.v[i];
         if (x->lanes != 1 || x->regs != 1 || x->vec != 1)
             return no(why, "axis %s: a wgmma schedule has tiles, not lanes",
-                      t->axes.v[x->axis].name);
+                      of->axes.v[x->axis].name);
+        int axis = nest->axis[x->axis];
         if (x->tile <= 1) continue;
-        if (x->axis >= t->ngrid) {
+        if (axis >= nest->t->ngrid) {
             if (w->k) return no(why, "two loop axes have tiles");
             w->k = x->tile;
         } else if (*rows < 0) {
-            *rows = x->axis, w->m = x->tile;
+            *rows = axis, w->m = x->tile;
         } else if (*cols < 0) {
-            *cols = x->axis, w->n = x->tile;
+            *cols = axis, w->n = x->tile;
         } else {
             return no(why, "three grid axes have tiles");
         }
@@ -386,8 +414,12 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
 bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *why) {
     int rows, cols;
     *w = (MmaTiles){0};
-    return read_axes(t, s, &rows, &cols, w, why) && mma_find(t, rows, cols, m, why) &&
-           read_roles(s, w, why) && read_stages(s, m, w, why) && fits(t, s, m, w, why);
+    *m = (Mma){0};
+    if (!mma_nest(t, &m->nest, why) || !read_axes(t, s, &m->nest, &rows, &cols, w, why))
+        return false;
+    t = m->nest.t;
+    return find(t, rows, cols, m, why) && read_roles(s, w, why) && read_stages(s, m, w, why) &&
+           fits(t, s, m, w, why) && mma_fits_blocks(m, w, why);
 }
 
 static bool whole_pieces(const TProg *t, const TInst *i) {
@@ -408,7 +440,8 @@ static bool loads_dense(const TProg *t, const TInst *load) {
     return whole_pieces(t, load) || one_row(t, load);
 }
 
-bool mma_takes_dense(const TProg *t, const Mma *m, const MmaTiles *w) {
+bool mma_takes_dense(const Mma *m, const MmaTiles *w) {
+    const TProg *t = m->t;
     bool dense =
         (w->a.plain || loads_dense(t, m->a.load)) && (w->b.plain || loads_dense(t, m->b.load));
     for (int i = 0; i < w->nstaged; i++) dense &= whole_pieces(t, w->staged[i].inst);

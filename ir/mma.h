@@ -25,7 +25,28 @@ typedef struct MmaFactor {
     bool k_major;   /* k is the last dimension; else the row axis is */
 } MmaFactor;
 
+/* Of rows or columns that are reduced: elements of a block, the axis of positions, and the one that
+ * numbers the blocks; -1: there is one, and all fits in it. */
+typedef struct MmaBlock {
+    int size, axis, number; /* size 0: there is no such block */
+} MmaBlock;
+
+/* A view of a program (mma_nest.c): itself where it has no loops around that over k. */
+typedef struct MmaNest {
+    const TProg *t;
+    int *axis;           /* per axis of the program given, of this one */
+    const TInst *blocks; /* a loop with what is carried and its steps alone, at `rest` of the body:
+                            what follows is done once a block; NULL: none */
+    int before, rest;    /* body: so many instructions stood before the loops; before `blocks` */
+    MmaBlock block[2];
+} MmaNest;
+
+bool mma_nest(const TProg *t, MmaNest *nest, Str *why);
+
 typedef struct Mma {
+    const TProg *t; /* what all axes here are of: the program, or a view of it */
+    MmaNest nest;
+    MmaBlock row_block, col_block;
     const TInst *loop;
     int carry;
     int size; /* bytes of an element of either factor */
@@ -33,9 +54,9 @@ typedef struct Mma {
     int rows, cols, k; /* axes */
 } Mma;
 
-/* rows, cols: grid axes; both -1: of each factor the axis that it alone uses, that of its last
- * dimension before others, later ones before earlier ones; the earlier of the two as rows. False
- * with a reason when the program is not of this shape. */
+/* rows, cols: grid axes of the view; both -1: of each factor the axis that it alone uses, that of
+ * its last dimension before others, later ones before earlier ones; the earlier of the two as rows.
+ * False with a reason when the program is not of this shape. */
 bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why);
 
 /* A store or load after the loop that goes through shared memory: boxes of group rows x `box`
@@ -105,13 +126,16 @@ typedef struct MmaTiles {
 bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store);
 bool mma_can_bring(const TProg *t, const Mma *m, const TInst *load);
 
-/* The first axis of the schedule's list with a tile that is a grid axis is rows, the second
- * columns: the accumulator's. False with a reason. */
+/* The axis of the program that stands for axis `axis` of the view in a schedule. */
+int mma_axis(const Mma *m, int axis);
+
+/* The first axis of the schedule's list with a tile that is a grid axis (of the view) is rows, the
+ * second columns: the accumulator's. False with a reason. */
 bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *tiles, Str *why);
 
 /* Can TMA take what this schedule moves by it, if all tensors are dense and aligned? False only
  * where rows are known to be no multiple of 16 bytes. */
-bool mma_takes_dense(const TProg *t, const Mma *m, const MmaTiles *tiles);
+bool mma_takes_dense(const Mma *m, const MmaTiles *tiles);
 
 enum { MMA_PARTS_MOST = 16 };
 

@@ -1,4 +1,4 @@
-/* mma_int.h - what mma.c and mma_slab.c share. */
+/* mma_int.h - what mma.c, mma_nest.c and mma_slab.c share. */
 #ifndef FK_IR_MMA_INT_H
 #define FK_IR_MMA_INT_H
 
@@ -6,6 +6,9 @@
 
 /* Says why not; always false. */
 FK_PRINTF(2, 3) bool mma_no(Str *why, const char *fmt, ...);
+
+/* Do tiles hold whole blocks of what is reduced (mma_nest.c)? */
+bool mma_fits_blocks(const Mma *m, const MmaTiles *w, Str *why);
 
 /* Entries of the schedule for stores and loads after the loop (mma_slab.c). */
 bool mma_read_slabs(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why);

@@ -18,6 +18,7 @@
  *   3. Other reduced axes stay whole in the parts: sum[b, t] of z[b, t, n] leaves s_part[b, tb, n].
  *      The axes of the parts come first, so that neighbours in the value are neighbours in memory.
  */
+#include "passes/block_int.h"
 #include "passes/rebuild_int.h"
 
 #include <string.h>
@@ -109,6 +110,35 @@ static bool reduced_before(const Graph *g, int z, const Node *p) {
     bool is = of_operands(g, p, how) == REDUCED;
     arena_free(&a);
     return is;
+}
+
+/* ---- which products the wgmma tier makes (ir/mma.h) ----
+ *
+ * For another, what reads its result is better left alone: then at least the product is fast. */
+
+static bool in_memory(const Graph *g, const Node *n) {
+    for (int i = 0; i < g->params.n; i++)
+        if (g->params.v[i].out && g->params.v[i].node == n->id) return true;
+    return n->kind == N_INPUT;
+}
+
+static bool is_fast_factor(const Graph *g, const Node *z, const Operand *o) {
+    const Node *n = g->nodes.v[o->node];
+    int bits = dtype_bits(n->type), last, deep = 0;
+    if (!in_memory(g, n) || o->checked || n->rank < 2 || (bits != 16 && bits != 8)) return false;
+    for (int d = 0; d < n->rank; d++) {
+        int axis;
+        deep += ix_is_axis(o->map[d], &axis) && axis == z->rank;
+    }
+    return deep == 1 && ix_is_axis(o->map[n->rank - 1], &last) && (bits == 16 || last == z->rank);
+}
+
+bool block_is_fast(const Graph *g, const Node *z) {
+    if (z->nin != 2 || z->naxes != z->rank + 1) return false;
+    DType a = g->nodes.v[z->in[0].node]->type, b = g->nodes.v[z->in[1].node]->type;
+    bool same = dtype_bits(a) == 16 ? a == b : dtype_class(b) == DC_REAL && dtype_bits(b) == 8;
+    if (dtype_class(a) != DC_REAL || !same) return false;
+    return is_fast_factor(g, z, &z->in[0]) && is_fast_factor(g, z, &z->in[1]);
 }
 
 /* ---- where it is cut ---- */
@@ -274,8 +304,15 @@ static bool find(Graph *g, const Node *p, Operand *at) {
     return found && !reduced_before(g, at->node, p);
 }
 
+/* Which the wgmma tier does not take yet. */
+static bool cuts_rows(const Node *p, const Cut *cut) {
+    for (int a = p->rank; a < p->naxes; a++)
+        if (cut[a].kind == BLOCKS && cut[a].block == ROWS) return true;
+    return false;
+}
+
 bool pass_block(PassCtx *cx, Graph *g) {
-    if (cx->target->has & TGT_W) return false; /* until the wgmma tier takes such loops */
+    bool wgmma = cx->target->has & TGT_W;
     int old = g->nodes.n;
     bool changed = false;
     Operand *at = ARENA_ARRAY(g->arena, Operand, old);
@@ -285,7 +322,9 @@ bool pass_block(PassCtx *cx, Graph *g) {
         Node *p = g->nodes.v[i];
         Cut *cut = ARENA_ARRAY(g->arena, Cut, p->naxes);
         int rank, naxes;
-        if (!found[i] || !cut_axes(p, g->nodes.v[at[i].node], &at[i], cut)) continue;
+        const Node *z = g->nodes.v[at[i].node];
+        if (!found[i] || !cut_axes(p, z, &at[i], cut)) continue;
+        if (wgmma && (!block_is_fast(g, z) || cuts_rows(p, cut))) continue;
         place_axes(p, cut, &rank, &naxes);
         join_parts(g, p, make_parts(g, p, cut, rank, naxes));
         changed = true;

@@ -47,6 +47,7 @@ typedef struct Group {
     Arena arena;
     const int64_t *sizes;
     bool *store, *candidate, *heavy; /* heavy: reads tensors, or is costly all the same */
+    bool *slow;                      /* made of a product that wgmma cannot make */
     const char **must;               /* why a node has to be stored */
     int *step;
     GroupStep *steps;

@@ -6,6 +6,7 @@
  * points that it reads. Rare: a walk depends on where it starts and on which of the nodes it saw
  * are stored, and while these are as they were its result is.
  */
+#include "passes/block_int.h"
 #include "passes/cost_int.h"
 #include "passes/group_int.h"
 
@@ -45,6 +46,17 @@ typedef struct Walk {
     int instances;
 } Walk;
 
+/* A product that the wgmma tier cannot make is not worth a loop of its own around it there. */
+static void find_slow(Group *gr) {
+    const Graph *g = gr->g;
+    gr->slow = ARENA_ARRAY(&gr->arena, bool, g->nodes.n);
+    for (int i = 0; i < g->nodes.n && (gr->target->has & TGT_W); i++) {
+        const Node *n = g->nodes.v[i];
+        gr->slow[i] = group_is_product(n) && !block_is_fast(g, n);
+        for (int k = 0; k < n->nin && n->kind == N_OP; k++) gr->slow[i] |= gr->slow[n->in[k].node];
+    }
+}
+
 void group_walk_init(Group *gr) {
     int n = gr->g->nodes.n;
     gr->points = ARENA_NEW(&gr->arena, Points);
@@ -53,6 +65,7 @@ void group_walk_init(Group *gr) {
     gr->reads = arena_alloc(&gr->arena, sizeof *gr->reads * (size_t)n);
     gr->priced = arena_alloc(&gr->arena, sizeof *gr->priced * (size_t)n);
     gr->read_keys.arena = &gr->arena;
+    find_slow(gr);
 }
 
 void group_walk_free(Group *gr) {
@@ -160,8 +173,7 @@ static GroupRead *note_read(Walk *w, const Point *p, int key) {
     const Node *n = p->node, *root = gr->g->nodes.v[w->memo->root.v[0]];
     GroupRead r = {.node = n->id, .key = key};
     r.here = group_same_domain(root, n) && group_identity(p->map, n->rank);
-    bool tier = gr->target->has & TGT_W; /* which does not take such loops yet */
-    if (!tier && !r.here && !p->checked && group_covers(gr->g, root, n, p->map)) {
+    if (!gr->slow[n->id] && !r.here && !p->checked && group_covers(gr->g, root, n, p->map)) {
         r.inside = ARENA_ARRAY(&gr->arena, const Ix *, n->rank);
         memcpy(r.inside, p->map, sizeof *p->map * (size_t)n->rank);
     }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct Gemm {
-    const TProg *t;
+    const TProg *step, *t; /* the program; the view of it that m is about */
     Mma m;
     int sums;   /* what it needs of enum Sums */
     bool whole; /* sums of k are made in one go, whatever the other sizes are */
@@ -298,9 +298,9 @@ static Schedule *begin(const PassCtx *cx, const Gemm *g, const Tile *c) {
         s->split = c->split;
         s->name = arena_printf(a, "%s_split", s->name);
     }
-    lay(a, s, rows_of(g, c), c->bm);
-    lay(a, s, cols_of(g, c), c->bn);
-    lay(a, s, g->m.k, stage_k(g));
+    lay(a, s, mma_axis(&g->m, rows_of(g, c)), c->bm);
+    lay(a, s, mma_axis(&g->m, cols_of(g, c)), c->bn);
+    lay(a, s, mma_axis(&g->m, g->m.k), stage_k(g));
     if (g->sums == PROMOTED) {
         s->promote = stage_k(g);
         s->pieces = c->pieces, s->sets = c->sets;
@@ -331,7 +331,7 @@ static bool fits_tier(const TProg *t, const Schedule *s) {
     Mma m;
     MmaTiles w;
     Str why = {0};
-    bool fits = mma_schedule(t, s, &m, &w, &why) && mma_takes_dense(t, &m, &w);
+    bool fits = mma_schedule(t, s, &m, &w, &why) && mma_takes_dense(&m, &w);
     str_free(&why);
     return fits;
 }
@@ -357,7 +357,7 @@ static Schedule *bringing(const PassCtx *cx, const Gemm *g, const Tile *c, const
             Schedule *s = begin(cx, g, c);
             if (!slabs_bring(cx->arena, x, way, last, s)) break;
             end(cx, g, c, n, groups(c), s);
-            if (fits_tier(g->t, s)) return s;
+            if (fits_tier(g->step, s)) return s;
         }
         if (n <= without && (n - 1) * stage_bytes(c) < LEAST_AHEAD) return NULL;
     }
@@ -379,8 +379,9 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
 /* Is the program of this shape? */
 static bool is_gemm(const TProg *t, Gemm *g) {
     Str why = {0};
-    g->t = t;
     bool is = mma_find(t, -1, -1, &g->m, &why);
+    g->step = t;
+    g->t = g->m.t;
     str_free(&why);
     return is;
 }

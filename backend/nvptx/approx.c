@@ -206,7 +206,7 @@ static void note_loads(Lower *l, const Lower *in, const TBlock *b) {
 void approx_find(Lower *l) {
     for (int i = l->plan && !l->o->strict ? l->plan->steps.n - 1 : -1; i >= 0; i--) {
         const TProg *t = l->plan->steps.v[i].tile;
-        if (t == l->t) break;
+        if (t == l->step) break;
         Lower in = {.arena = l->arena, .t = t, .o = l->o, .exact = l->exact};
         find_in(&in);
         note_loads(l, &in, &t->body);

@@ -197,7 +197,7 @@ static void unflatten(Lower *l, Val tile) {
 
 static void lower_init(Lower *l, Arena *a, const TProg *t, const Schedule *s,
                        const BackendOptions *o) {
-    *l = (Lower){.arena = a, .t = t, .s = s, .o = o};
+    *l = (Lower){.arena = a, .t = t, .step = t, .s = s, .o = o};
     int n = t->nvalues + 1;
     l->type = ARENA_ARRAY(a, DType, n);
     l->value = ARENA_ARRAY(a, Frag, n);

@@ -88,8 +88,9 @@ typedef struct Poly {
 
 typedef struct Lower {
     Arena *arena;
-    const Plan *plan; /* the steps around; NULL: none */
-    const TProg *t;
+    const Plan *plan;  /* the steps around; NULL: none */
+    const TProg *t;    /* the program, or a view of it (ir/mma.h) */
+    const TProg *step; /* the program */
     const Schedule *s;
     const BackendOptions *o;
     LLVMContextRef cx;

@@ -340,6 +340,7 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
         str_free(&why);
         return false;
     }
+    l->t = w.m.t;
     l->unit_last = l->roles = true;
     builders(l);
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
@@ -356,6 +357,7 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
         const MmaStaged *s = &w.t.brought[i];
         w.map_in[i] = param_map(l, wg_map_slab(&w, s), l->t->tensors.v[s->inst->tensor].id);
     }
+    wg_reduce_init(&w);
     emit_body(&w);
     LLVMBuildBr(l->frame, entry);
     wg_guards(&w, k);

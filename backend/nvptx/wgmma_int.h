@@ -1,9 +1,9 @@
 /* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
  * wgmma_promote.c (with partial sums), wgmma_ring.c (stages), wgmma_load.c (who loads),
  * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_out.c (after the loop),
- * wgmma_store.c and wgmma_bring.c (stores and loads there through shared memory), wgmma_slab.c (who
- * copies those), wgmma_split.c (parts of a tile), wgmma_tile.c (which tile, where its elements
- * lie), wgmma_guard.c (launch). */
+ * wgmma_reduce.c (reductions of it), wgmma_store.c and wgmma_bring.c (stores and loads there
+ * through shared memory), wgmma_slab.c (who copies those), wgmma_split.c (parts of a tile),
+ * wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -39,6 +39,7 @@ typedef struct Wg {
     Val row, col;       /* i32: of the thread's first element in the tile */
     Val *set[2];        /* partial sums of a piece */
     bool direct;        /* what is emitted now stores from registers whatever the schedule says */
+    struct WgReduce *reduce; /* wgmma_reduce.c */
     struct WgPlain
         *plain; /* of the loading group, if TMA does not bring all (wgmma_load_plain.c) */
 } Wg;
@@ -124,6 +125,14 @@ void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0);
 void wg_emit_chunk(Wg *w, const Acc *acc, Val col);
 /* Of a part: the sums of all parts come together, and are worked on (wgmma_split.c). */
 void wg_join(Wg *w, const Work *k, const Acc *acc, Val col0);
+
+/* Reductions of blocks (wgmma_reduce.c); nothing where the program has none. init: for the whole
+ * kernel; begin: of a tile; take: the elements of the open rows and columns; part: columns up to
+ * the tile's `done`-th (i32), the tensor's `end` (i64) are taken: a block may be whole. */
+void wg_reduce_init(Wg *w);
+void wg_reduce_begin(Wg *w);
+void wg_reduce_take(Wg *w);
+void wg_reduce_part(Wg *w, Val done, Val end);
 
 /* Where a tile begins: sets the batch axes, returns rows and columns as i64. */
 void wg_decode(Wg *w, Val tile, Val *row0, Val *col0);

@@ -10,7 +10,7 @@ static bool over_cols(const Wg *w, const TInst *i) {
 /* What is the same along columns, beside the loop. */
 void wg_emit_rows(Wg *w) {
     const TBlock *b = &w->l->t->body;
-    for (int k = 0; k < b->inst.n; k++)
+    for (int k = 0; k < w->m.nest.rest; k++)
         if (b->inst.v[k]->kind != T_LOOP && !over_cols(w, b->inst.v[k]))
             emit_inst(w->l, b->inst.v[k]);
 }
@@ -40,7 +40,7 @@ static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_ch
     const TBlock *b = &w->l->t->body;
     wg_open_cols(w, col0, n);
     show_acc(w, acc, from);
-    for (int k = 0; k < b->inst.n; k++) {
+    for (int k = 0; k < w->m.nest.rest; k++) {
         const TInst *i = b->inst.v[k];
         if (i->kind == T_LOOP || !over_cols(w, i)) continue;
         const MmaStaged *store = !w->direct && i->kind == T_STORE ? wg_staged(w, i) : NULL;
@@ -52,6 +52,7 @@ static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_ch
         else
             emit_inst(w->l, i);
     }
+    wg_reduce_take(w);
     w->l->axis[w->m.cols].open = false;
 }
 
@@ -65,6 +66,7 @@ void wg_emit_chunk(Wg *w, const Acc *acc, Val col) {
 typedef struct Part {
     int from, cols; /* of the accumulator as it lies now */
     Val row, col;   /* i64: where it begins */
+    Val done;       /* i32: columns of the tile up to its end */
     int slot, pending;
 } Part;
 
@@ -81,6 +83,8 @@ static void one_part(Wg *w, const Acc *acc, const Part *p) {
     else if (w->t.nstaged)
         wg_flush(w, LLVMBuildTrunc(l->b, p->row, l->i32, ""),
                  LLVMBuildTrunc(l->b, p->col, l->i32, ""), i32c(l, p->slot), p->pending);
+    Val cols = LLVMConstInt(l->i64, (unsigned)p->cols, 0);
+    wg_reduce_part(w, p->done, LLVMBuildAdd(l->b, p->col, cols, ""));
 }
 
 /* A part's place in the ring is its number in the tile modulo the ring's size. How many of the
@@ -100,6 +104,7 @@ static void parts_in_line(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
         int from = i * cols, left = w->t.n - from;
         Part p = {.from = from, .cols = left < cols ? left : cols, .row = row};
         p.col = LLVMBuildAdd(l->b, col0, LLVMConstInt(l->i64, (unsigned)from, 0), "");
+        p.done = i32c(l, from + p.cols);
         if (w->t.nstaged) {
             p.slot = i % w->t.ring;
             p.pending = pending_of(w, i, parts);
@@ -122,8 +127,8 @@ static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
     for (int i = 0; i < acc->n; i++) now.v[i] = wg_phi(l, l->f32, acc->v[i], before);
     Part p = {.cols = cols, .row = row};
     p.col = LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, from, l->i64, ""), "");
+    Val next = p.done = LLVMBuildAdd(l->b, from, i32c(l, cols), "");
     one_part(w, &now, &p);
-    Val next = LLVMBuildAdd(l->b, from, i32c(l, cols), "");
     wg_phi_next(l, from, next);
     int per_block = w->t.n / 2;
     for (int i = 0; i < acc->n; i++) {
@@ -138,7 +143,7 @@ static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
 /* So long for one element that a copy for each would be slow to assemble, and to fetch. */
 static bool is_heavy(const Wg *w) {
     const TBlock *b = &w->l->t->body;
-    for (int k = 0; k < b->inst.n; k++) {
+    for (int k = 0; k < w->m.nest.rest; k++) {
         const TInst *i = b->inst.v[k];
         if (i->kind == T_OP && over_cols(w, i) && op_is_long(w->l, i)) return true;
     }
@@ -147,6 +152,7 @@ static bool is_heavy(const Wg *w) {
 
 void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0) {
     int cols = w->t.chunk ? w->t.chunk : slab_cols(w);
+    wg_reduce_begin(w);
     if (is_heavy(w))
         parts_in_loop(w, acc, row, col0, cols);
     else

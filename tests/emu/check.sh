@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
-# emu_programs, emu_cases, emu_gemm).
+# emu_programs, emu_cases, emu_gemm, emu_reduce).
 #
-#     check.sh BUILD examples|programs|cases|gemm [SECONDS]     SECONDS: no new module after so long
+#     check.sh BUILD examples|programs|cases|gemm|reduce [SECONDS]     SECONDS: no new module after so long
 #
 # examples, programs: every accepted one, sizes drawn up to 20, twice, the second time from another
 # seed with tasks in another order. cases: at the sizes of their "# run:" lines, large ones left out.
-# gemm: every tensor-core variant by force, ragged, with 132 multiprocessors and with 2, so that CTAs
-# have many tiles.
+# gemm, reduce: every tensor-core variant by force, ragged, with 132 multiprocessors and with 2, so that
+# CTAs have many tiles; reduce: of reductions of the product.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -90,11 +90,38 @@ gemm() {
     done
 }
 
+reduce() {
+    local file=tests/gpu/reduce.fk fn variant sizes size fns
+    module $file || return
+    fns=$("$fkrun" --list "$mod" | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p')
+    for fn in $fns; do
+        : > "$work/cases"
+        sizes="1,8,64 65,136,80 130,264,48"
+        for variant in $("$fkrun" --list --fn="$fn" "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p' | sort -u); do
+            [ "$variant" = general ] && continue
+            for size in $sizes; do
+                IFS=, read -r m n k <<< "$size"
+                case $fn in
+                whole) size="-s M=$m -s K=$k" ;;
+                short) size="-s N=$n -s K=$k" ;;
+                batch) size="-s B=2 -s M=$n -s N=$m -s K=$k" ;;
+                *) size="-s M=$m -s N=$n -s K=$k" ;;
+                esac
+                echo "--device=emu --check --check-seconds=5 --fn=$fn $size --variant=$variant $mod" >> "$work/cases"
+            done
+        done
+        run
+        sed -i '/M=1 /d' "$work/cases"
+        run FK_EMU_SMS=2 FK_EMU_SEED=3
+    done
+}
+
 case $what in
 examples) drawn examples/*.fk ;;
 programs) drawn tests/programs/*.fk ;;
 cases) cases ;;
 gemm) gemm ;;
+reduce) reduce ;;
 *) exit 2 ;;
 esac
 echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"

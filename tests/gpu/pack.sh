@@ -41,6 +41,7 @@ compile tests/gpu/orders.fk gemm_orders
 compile tests/gpu/fp8.fk fp8_cases
 compile tests/gpu/fp8.fk fp8_cases_fast --fast-accum
 compile tests/gpu/matrices.fk gemm_matrices
+compile tests/gpu/reduce.fk gemm_reduce
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 xargs -r -a $queue -P "$(nproc)" -L 1 bash -c 'compile_now "$@"' compile_now || fail=1

@@ -1,9 +1,10 @@
 /* run.c - text in, text out: run [--update] FOLDER. The folder's name is the pass.
  *
  * A test NN_fire_what.fkg or NN_keep_what.fkg is a graph, a line "----", and the graph that must
- * come out, or "(unchanged)" for keep. Comment lines "# strict", "# invariant" and "# fast-accum"
- * set options. For each test: the input verifies, the output verifies, reads back as itself, is
- * what is expected, means the same (check.h), and the pass finds nothing more to do in it.
+ * come out, or "(unchanged)" for keep. Comment lines "# strict", "# invariant", "# fast-accum" and
+ * "# sm_90a" set options and the target. For each test: the input verifies, the output verifies,
+ * reads back as itself, is what is expected, means the same (check.h), and the pass finds nothing
+ * more to do in it.
  */
 #include "passes/passes.h"
 #include "tests/passes/check.h"
@@ -103,6 +104,7 @@ static char *transform_plan(Test *t, const Pass *pass) {
 /* The output of the pass, or "(unchanged)"; NULL on a fault. */
 static char *transform(Test *t, const Pass *pass, bool keep) {
     PassCtx cx = {.arena = &t->arena, .target = target_at(0), .fuse = true};
+    if (strstr(t->input, "# sm_90a")) cx.target = target_named("sm_90a");
     cx.strict = strstr(t->input, "# strict") != NULL;
     Graph *g = parse(t, "bad input", t->input), *before;
     if (!g) return NULL;
