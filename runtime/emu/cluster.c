@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "runtime/emu/copy_int.h"
+#include "runtime/emu/meet_int.h"
 #include "runtime/emu/mma_int.h"
+#include "runtime/emu/race_int.h"
 #include "runtime/emu/stats_int.h"
 #include "runtime/emu/sync_int.h"
 
@@ -75,6 +77,7 @@ static Cluster *cut_cluster(Cut *m, Grid *g) {
                  .written = cut(m, g->shared_bytes),
                  .mbar = cut(m, MAX_MBARRIERS * sizeof(Mbar)),
                  .room_mbar = MAX_MBARRIERS,
+                 .remote = cut(m, (size_t)n * g->n_warps * sizeof(uint64_t)),
                  .warps = c ? warps + k * g->n_warps : NULL};
         uint8_t *consts = k ? cut(m, f->const_bytes) : f->consts;
         if (c) ctas[k] = x;
@@ -97,7 +100,9 @@ Cluster *cluster_new(Grid *g) {
     m.used = 0;
     Cluster *c = cut_cluster(&m, g);
     c->memory = m.base;
-    return c;
+    if (order_new(c) && race_new(c)) return c;
+    cluster_free(c);
+    return NULL;
 }
 
 void cluster_free(Cluster *c) {
@@ -109,6 +114,9 @@ void cluster_free(Cluster *c) {
         free(c->warps[k].bulk->copy);
         if (c->warps[k].mma && k % GROUP_WARPS == 0) free(c->warps[k].mma->queue->op);
     }
+    order_free(c);
+    race_free(c);
+    meet_forget(c);
     free(c->memory);
 }
 
@@ -169,6 +177,7 @@ static void start_cta(Cta *c) {
     memset(c->shared, 0xff, g->shared_bytes);
     memset(c->written, 0, g->shared_bytes);
     memset(c->barrier, 0, sizeof c->barrier);
+    memset(c->remote, 0, c->cluster->n_warps * sizeof *c->remote);
     c->n_mbar = 0;
     c->live = g->n_warps;
     c->regs_free = 0;
@@ -184,6 +193,9 @@ void cluster_start(Cluster *c, uint64_t linear) {
     c->random = c->grid->seed * 0x2545f4914f6cdd1du + linear;
     c->executed = 0, c->polls = 0, c->next_warp = 0, c->phase = 0, c->came = 0;
     for (uint32_t k = 0; k < c->n_ctas; k++) start_cta(&c->ctas[k]);
+    order_start(c);
+    race_start(c);
+    meet_forget(c);
 }
 
 // ---- turns ----
@@ -202,32 +214,60 @@ static Warp *next_warp(Cluster *c, uint32_t *quantum) {
     return NULL;
 }
 
-static Step deadlock(Cluster *c) {
+// What a warp waits for, and how far that is.
+static void put_wait(Warp *w, char *out, size_t room) {
     static const char *const texts[] = {
 #define WAIT(name, text) text,
 #include "runtime/emu/wait.def"
 #undef WAIT
     };
+    const Barrier *b = &w->cta->barrier[w->wait_at % BARRIERS];
+    const Mbar *m = w->wait == WAIT_MBARRIER ? sync_mbar_find(w->cta, w->wait_at) : NULL;
+    uint32_t at = w->wait_at + (m ? SHARED_BASE : 0);
+    int n = snprintf(out, room, texts[w->wait], at, w->wait_parity);
+    if (m)
+        snprintf(out + n, room - (size_t)n, ", which lacks %lld of %u arrivals and %lld bytes",
+                 (long long)m->pending, m->count, (long long)m->tx);
+    else if (w->wait == WAIT_BARRIER)
+        snprintf(out + n, room - (size_t)n, ", where %d of %u threads are",
+                 __builtin_popcount(b->came) * LANES, b->expected);
+}
+
+// An mbarrier that has all its arrivals, and no copy is under way to bring it to 0 bytes.
+static void check_bytes(Warp *w) {
+    const Mbar *m = w->wait == WAIT_MBARRIER ? sync_mbar_find(w->cta, w->wait_at) : NULL;
+    if (m && !m->pending && m->tx)
+        report(w, &w->func->code[w->pc], -1, REPORT_EXPECT_TX,
+               "the mbarrier at shared address %u has all arrivals, %lld bytes too %s, and no copy "
+               "is under way",
+               m->at + SHARED_BASE, (long long)(m->tx > 0 ? m->tx : -m->tx),
+               m->tx > 0 ? "few" : "many");
+}
+
+static Step deadlock(Cluster *c) {
     char all[1400];
     size_t n = 0;
     Warp *first = NULL;
     for (uint32_t k = 0; k < c->n_warps && n < sizeof all - 200; k++) {
         Warp *w = &c->warps[k];
-        char what[128], line[60];
+        char what[192], line[60];
         uint32_t to = k;
         if (w->wait == WAIT_DONE) continue;
         if (!first) first = w;
         while (to + 1 < c->n_warps && c->warps[to + 1].wait == w->wait &&
-               c->warps[to + 1].pc == w->pc && c->warps[to + 1].wait_at == w->wait_at)
+               c->warps[to + 1].pc == w->pc && c->warps[to + 1].wait_at == w->wait_at &&
+               c->warps[to + 1].cta == w->cta)
             to++;
-        uint32_t at = w->wait_at + (w->wait == WAIT_MBARRIER ? SHARED_BASE : 0);
-        snprintf(what, sizeof what, texts[w->wait], at, w->wait_parity);
+        put_wait(w, what, sizeof what);
+        check_bytes(w);
         const Ins *i = &w->func->code[w->pc];
         n += (size_t)snprintf(all + n, sizeof all - n, "%swarp%s %u", n ? "; " : "",
                               to > k ? "s" : "", w->id);
         if (to > k) n += (size_t)snprintf(all + n, sizeof all - n, " to %u", c->warps[to].id);
-        n += (size_t)snprintf(all + n, sizeof all - n, " %s%s (PTX line %u '%s')", what, "",
-                              i->line, emu_line(w->func->module, i->line, line, sizeof line));
+        if (c->n_ctas > 1)
+            n += (size_t)snprintf(all + n, sizeof all - n, " of CTA %u", w->cta->id[0]);
+        n += (size_t)snprintf(all + n, sizeof all - n, " %s (PTX line %u '%s')", what, i->line,
+                              emu_line(w->func->module, i->line, line, sizeof line));
         k = to;
     }
     return report(first, NULL, -1, REPORT_DEADLOCK, "%s", all);

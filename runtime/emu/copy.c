@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/emu/memory_int.h"
+#include "runtime/emu/race_int.h"
 #include "runtime/emu/stats_int.h"
 #include "runtime/emu/sync_int.h"
 
@@ -35,6 +36,9 @@ static uint8_t *flags(const Copy *c, const BoxRow *r, bool store, bool *ok) {
     const Region *to = memory_region(g, r->global, r->count);
     char where[512];
     *ok = to && !(store && to->input);
+    if (*ok && store &&
+        race_global(c->warp, c->i, c->lane, to, r->global, r->count, true, c->add) == STOP)
+        *ok = false;
     if (!to)
         report(c->warp, c->i, c->lane, REPORT_BOUNDS, "%s %u bytes at 0x%llx: %s",
                store ? "writes" : "reads", r->count, (unsigned long long)r->global,
@@ -46,9 +50,23 @@ static uint8_t *flags(const Copy *c, const BoxRow *r, bool store, bool *ok) {
 
 // ---- loads ----
 
-enum { ON_THE_WAY = 2 }; // a value of Cta.written
+// By the mbarrier's agent, in the phase at hand.
+static Step mark_loads(const Copy *c, Mbar *b) {
+    Mark m = order_mark_later(c->warp, c->i, b->agent, -1, b->phase + 1);
+    m.swizzle = c->map ? tmap_swizzle_code(c->map->swizzle) & 3 : 0;
+    b->load = m.bits;
+    for (uint32_t row = 0; row < rows(c); row++) {
+        BoxRow r = row_of(c, row);
+        const Region *from =
+            r.count ? memory_region(c->warp->cta->cluster->grid, r.global, r.count) : NULL;
+        if (from &&
+            race_global(c->warp, c->i, c->lane, from, r.global, r.count, false, false) == STOP)
+            return STOP;
+    }
+    return race_shared(c->warp, c->i, c->lane, c->cta, c->shared, c->bytes, DEED_LOAD, m);
+}
 
-Step copy_load(Cluster *c, const Copy *copy) {
+Step copy_load(Cluster *c, const Copy *copy, Mbar *b) {
     if (c->n_copies == c->room_copies) {
         uint32_t room = c->room_copies ? 2 * c->room_copies : 64;
         Copy *grown = realloc(c->copies, room * sizeof *grown);
@@ -56,7 +74,9 @@ Step copy_load(Cluster *c, const Copy *copy) {
         c->copies = grown;
         c->room_copies = room;
     }
-    c->copies[c->n_copies++] = *copy;
+    if (mark_loads(copy, b) == STOP) return STOP;
+    c->copies[c->n_copies] = *copy;
+    c->copies[c->n_copies++].phase = b->phase;
     memset(copy->cta->written + copy->shared, ON_THE_WAY, copy->bytes);
     return NEXT;
 }
@@ -89,6 +109,12 @@ static Step load_row(const Copy *c, uint32_t row) {
 }
 
 static Step do_load(Copy *c) {
+    Mbar *b = sync_mbar_find(c->cta, c->bar);
+    if (b && b->phase != c->phase && c->cta->live)
+        report(c->warp, c->i, c->lane, REPORT_EXPECT_TX,
+               "%u bytes come to the mbarrier at shared address %u when the phase that they were "
+               "asked for in has ended: it expected less",
+               c->bytes, c->bar + SHARED_BASE);
     if (!c->cta->live)
         return report(c->warp, c->i, c->lane, REPORT_NO_WAIT,
                       "CTA %u ended, and nobody waited for these bytes", c->cta->id[0]);
@@ -107,6 +133,25 @@ Step copy_some_load(Cluster *c) {
 
 // ---- stores ----
 
+// Reads of the boxes' parts inside of the tensor.
+static Step mark_stores(const Copy *c, uint32_t group) {
+    Mark m = order_mark_later(c->warp, c->i, order_bulk_agent(c->warp), c->lane, group + 1);
+    uint32_t bytes = row_bytes(c);
+    for (uint32_t row = 0; row < rows(c); row++) {
+        BoxRow r = row_of(c, row);
+        for (uint32_t x = 0; x < bytes; x += 16) {
+            uint32_t low = r.first > x ? r.first - x : 0;
+            uint32_t high = r.first + r.count > x ? r.first + r.count - x : 0;
+            if (high > 16) high = 16;
+            if (low < high &&
+                race_shared(c->warp, c->i, c->lane, c->cta, place(c, r.shared + x) + low,
+                            high - low, DEED_STORE, m) == STOP)
+                return STOP;
+        }
+    }
+    return NEXT;
+}
+
 Step copy_store(Warp *w, const Copy *copy) {
     Bulk *b = w->bulk;
     if (b->n == b->room) {
@@ -116,6 +161,7 @@ Step copy_store(Warp *w, const Copy *copy) {
         b->copy = grown;
         b->room = room;
     }
+    if (mark_stores(copy, b->groups[copy->lane]) == STOP) return STOP;
     b->copy[b->n] = *copy;
     b->copy[b->n++].group = b->groups[copy->lane];
     b->open[copy->lane]++;
@@ -142,9 +188,8 @@ static Step read_source(Copy *c) {
             uint32_t high = r.first + r.count > x ? r.first + r.count - x : 0;
             if (high > 16) high = 16;
             if (low < high && !memory_has(c->cta->written + at + low, high - low) &&
-                report(c->warp, c->i, c->lane, REPORT_UNWRITTEN,
-                       "stores shared address %u, which nothing wrote",
-                       at + low + SHARED_BASE) == STOP)
+                memory_missing(c->warp, c->i, c->lane, c->cta, at + low, high - low, "stores") ==
+                    STOP)
                 return STOP;
         }
     }
@@ -204,6 +249,7 @@ Step copy_wait(Warp *w, const Ins *i, int lane, uint32_t n, bool reads_only) {
     uint32_t most =
         b->groups[lane] > n ? b->groups[lane] - n : 0; // groups before it are waited for
     (void)i;
+    order_waited(w, order_bulk_agent(w), lane, most);
     for (uint32_t k = 0; k < b->n;) {
         Copy *c = &b->copy[k];
         if (c->lane != lane || c->group >= most) {

@@ -16,6 +16,7 @@ typedef struct Copy {
     uint32_t shared, bytes; // shared: from SHARED_BASE; bytes: of the whole box
     Cta *cta;               // of the shared memory
     uint32_t bar;           // of a load: its mbarrier, from SHARED_BASE
+    uint64_t phase;         // and the phase that is to end with it
     uint32_t group;         // of a store: how many of its thread's came before
     uint8_t *read;          // of a store: what it has read
     bool add;               // of a store: adds,
@@ -30,8 +31,9 @@ typedef struct Bulk {
     uint32_t open[LANES], groups[LANES]; // stores since the last commit; groups committed
 } Bulk;
 
-Step copy_load(Cluster *c, const Copy *copy); // takes note of one; its bytes are not there yet
-Step copy_some_load(Cluster *c);              // does one of them, drawn
+// Takes note of one, which counts on the mbarrier; its bytes are not there yet.
+Step copy_load(Cluster *c, const Copy *copy, Mbar *b);
+Step copy_some_load(Cluster *c); // does one of them, drawn
 Step copy_store(Warp *w, const Copy *copy);
 void copy_commit(Warp *w, int lane);
 // Until at most n groups of the lane are still to be read from shared memory, or to be written.

@@ -213,6 +213,14 @@ static bool together(const char *name) {
     return strstr(name, ".aligned") || (!strncmp(name, "bar.", 4) && strncmp(name, "bar.warp", 8));
 }
 
+static bool strong(const char *name) {
+    static const char *const orders[] = {".volatile", ".relaxed", ".acquire", ".release"};
+    if (strncmp(name, "ld.", 3) && strncmp(name, "st.", 3)) return false;
+    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++)
+        if (strstr(name, orders[k])) return true;
+    return false;
+}
+
 // bra.uni is like bra: whether all lanes go the same way is seen when it runs.
 void emu_decode(Parser *p, const EmuToken *opcode, Raw *raw, uint32_t n, Ins *out) {
     EmuToken name = *opcode;
@@ -232,4 +240,6 @@ void emu_decode(Parser *p, const EmuToken *opcode, Raw *raw, uint32_t n, Ins *ou
         emu_fail(p->arena, opcode->line, "the emulated device does not know %s'%.*s'",
                  known ? "these operands of " : "the instruction ", (int)opcode->n, opcode->at);
     out->together = together(out->form->name);
+    out->strong = strong(out->form->name);
+    out->releases = strstr(out->form->name, ".release") || strstr(out->form->name, ".acq_rel");
 }

@@ -3,6 +3,8 @@
 
 #include "runtime/emu/cluster_int.h"
 #include "runtime/emu/device_int.h"
+#include "runtime/emu/meet_int.h"
+#include "runtime/emu/race_int.h"
 #include "runtime/emu/stats_int.h"
 
 // ---- calls: the memory of all launches of one fn ----
@@ -112,13 +114,17 @@ fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void *
                        .seed = e->seed,
                        .limit = e->limit,
                        .reports = reports};
+        for (uint32_t k = 0; k < c->n; k++) race_global_new(&c->regions[k]);
         launch.n_warps = (launch.n_threads + LANES - 1) / LANES;
-        if (e->stats && !(launch.stats = stats_new(&launch)))
-            s = FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory to count in");
+        launch.meets = meets_new();
+        if (!launch.meets || (e->stats && !(launch.stats = stats_new(&launch))))
+            s = FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory for a launch");
         else
             s = run(e, &launch, error);
         if (!s && launch.stats) stats_put(&launch, stderr);
         stats_free(launch.stats);
+        meets_free(launch.meets);
+        for (uint32_t k = 0; k < c->n; k++) race_global_free(&c->regions[k]);
         pthread_mutex_destroy(&reports->lock);
     } else {
         s = FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory for a launch");

@@ -27,6 +27,12 @@ typedef enum WaitKind {
 #undef WAIT
 } WaitKind;
 
+// Of an agent, what is done (order_int.h).
+typedef struct Seen {
+    uint32_t all;         // ticks up to this one, whatever the lane
+    uint32_t some, lanes; // and up to this one, of these lanes
+} Seen;
+
 typedef struct Lanes { // lanes of a warp that are elsewhere
     uint32_t pc, mask;
 } Lanes;
@@ -50,7 +56,10 @@ struct Warp {
     uint64_t arrived_at;
     uint8_t *local;    // local_bytes a lane
     struct Mma *mma;   // state of wgmma (wgmma.c)
-    struct Bulk *bulk; // its lanes' bulk stores (bulk.c)
+    struct Bulk *bulk; // its lanes' bulk stores (copy.c)
+    // What it has seen (order.c); its clock, and up to which tick its lanes saw each other's.
+    Seen *seen, fenced; // fenced: what its last fence stands behind
+    uint32_t tick, synced;
 };
 
 // A barrier of bar.sync and bar.arrive.
@@ -64,6 +73,11 @@ typedef struct Mbar {
     uint32_t at, count;
     int64_t pending, tx;
     uint64_t phase;
+    Seen *seen, *done; // released by arrivals; of the phases that have ended (order.c)
+    uint32_t agent;    // its loads, as order.c counts
+    uint64_t init;     // a Mark
+    bool fenced;       // its init, for asynchronous copies
+    uint64_t load;     // the Mark of the last load that counts on it
 } Mbar;
 
 struct Cta {
@@ -73,6 +87,9 @@ struct Cta {
     uint8_t *written;           // a byte for each of them: 1 once it has a value
     Warp *warps;
     Barrier barrier[BARRIERS];
+    Seen *barrier_seen[BARRIERS];
+    struct Shadow *shadow; // who accessed which byte of it (race.c)
+    uint64_t *remote;      // by warp of the cluster: the Mark of its last arrival from another CTA
     Mbar *mbar;
     uint32_t n_mbar, room_mbar;
     uint32_t regs_free, regs[MAX_WARPS]; // setmaxnreg: of a warp's lane
@@ -86,6 +103,10 @@ struct Cluster {
     uint64_t linear; // number in the grid
     uint64_t phase;  // of the cluster's barrier
     uint32_t came;   // warps that have come to it
+    Seen *seen, *arrived_seen,
+        *passed_seen; // all vectors; the cluster's barrier's (order.c)
+    uint32_t n_agents, room_agents, first_bulk, first_mbar;
+    struct Shadow *shadows; // of its CTAs (race.c)
     uint64_t random, executed;
     struct Copy *copies; // asynchronous loads that are under way (tma.c)
     uint32_t n_copies, room_copies;
@@ -95,6 +116,7 @@ struct Cluster {
     struct Traffic *traffic;   // by region
     uint32_t polls;            // reads of what another cluster may write, since it was set aside
     uint64_t changes;          // writes to global memory
+    struct Known *known;       // of other clusters (meet.c)
 };
 
 // Memory that the launch may touch.
@@ -102,7 +124,8 @@ typedef struct Region {
     uint64_t at, bytes;
     const char *name;
     bool input;
-    uint8_t *written; // a byte for each; NULL: all had values before
+    uint8_t *written;      // a byte for each; NULL: all had values before
+    struct FarCell *cells; // of a launch: who accessed them; or NULL (race_global.c)
 } Region;
 
 struct Grid {
@@ -115,6 +138,7 @@ struct Grid {
     uint64_t seed, limit; // limit: instructions of a cluster's warps
     Reports *reports;
     struct Stats *stats; // NULL: nobody asked
+    struct Meets *meets; // where clusters meet in memory
 };
 
 static inline void *operand(const Warp *w, const Opd *o) {

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/emu/race_int.h"
 #include "runtime/emu/stats_int.h"
 
 static const char *const verbs[] = {"reads", "writes", "updates"};
@@ -44,6 +45,25 @@ static bool unwritten(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t byte
                   bytes, (unsigned long long)a, what) != STOP;
 }
 
+static bool global_in(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, uint32_t bytes,
+                      Access access) {
+    char where[160];
+    if (r->input) return true;
+    if (race_global(w, i, lane, r, a, bytes, access != READ, access == UPDATE || i->strong) == STOP)
+        return false;
+    if (!r->written) return true;
+    uint8_t *written = r->written + (a - r->at);
+    if (access == WRITE) {
+        memset(written, WRITTEN, bytes);
+    } else if (!memory_has(written, bytes)) {
+        snprintf(where, sizeof where, ", byte %llu of %s", (unsigned long long)(a - r->at),
+                 r->name);
+        memset(written, WRITTEN, bytes);
+        return unwritten(w, i, lane, a, bytes, where);
+    }
+    return true;
+}
+
 static bool global_one(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t bytes, Access access) {
     const Grid *g = w->cta->cluster->grid;
     const Region *r = memory_region(g, a, bytes);
@@ -58,17 +78,7 @@ static bool global_one(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t byt
                (unsigned long long)(a - r->at), r->name);
         return false;
     }
-    if (!r->written) return true;
-    uint8_t *written = r->written + (a - r->at);
-    if (access == WRITE) {
-        memset(written, 1, bytes);
-    } else if (!memory_has(written, bytes)) {
-        snprintf(where, sizeof where, ", byte %llu of %s", (unsigned long long)(a - r->at),
-                 r->name);
-        memset(written, 1, bytes);
-        return unwritten(w, i, lane, a, bytes, where);
-    }
-    return true;
+    return global_in(w, i, lane, r, a, bytes, access);
 }
 
 static bool misaligned(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t align, Access access) {
@@ -92,12 +102,8 @@ static bool global_lanes(Warp *w, const Ins *i, uint32_t m, const uint64_t *a, u
         p[l] = (uint8_t *)(uintptr_t)a[l];
         if (!easy || a[l] - r->at > r->bytes - bytes) {
             if (!global_one(w, i, l, a[l], bytes, access)) return false;
-        } else if (r->written) {
-            uint8_t *written = r->written + (a[l] - r->at);
-            if (access == WRITE)
-                memset(written, 1, bytes);
-            else if (!memory_has(written, bytes) && !global_one(w, i, l, a[l], bytes, access))
-                return false;
+        } else if (!global_in(w, i, l, r, a[l], bytes, access)) {
+            return false;
         }
     }
     if (c->hits) stats_global(w, m, a, bytes, access);
@@ -118,6 +124,21 @@ Cta *memory_shared(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t bytes, 
     return &c->ctas[rank];
 }
 
+Step memory_missing(Warp *w, const Ins *i, int lane, const Cta *c, uint32_t at, uint32_t bytes,
+                    const char *verb) {
+    bool comes = memchr(c->written + at, ON_THE_WAY, bytes);
+    return report(w, i, lane, comes ? REPORT_NO_WAIT : REPORT_UNWRITTEN,
+                  "it %s %u bytes at shared address %u, which %s", verb, bytes, at + SHARED_BASE,
+                  comes ? "an asynchronous load has yet to bring" : "nothing wrote");
+}
+
+static Deed deed_of(const Ins *i, Access access) {
+    if (i->together) return access == READ ? DEED_MATRIX_READ : DEED_MATRIX_WRITE;
+    if (access == UPDATE) return DEED_UPDATE;
+    if (access == READ) return i->strong ? DEED_SYNC_READ : DEED_READ;
+    return i->strong ? DEED_SYNC_WRITE : DEED_WRITE;
+}
+
 static uint8_t *shared_one(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t bytes,
                            Access access) {
     uint32_t at;
@@ -128,11 +149,13 @@ static uint8_t *shared_one(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t
                (unsigned long long)a, c->rank);
         return NULL;
     }
+    if (race_shared(w, i, lane, c, at, bytes, deed_of(i, access), order_mark(w, i, lane)) == STOP)
+        return NULL;
     if (access == WRITE)
-        memset(c->written + at, 1, bytes);
+        memset(c->written + at, WRITTEN, bytes);
     else if (!memory_has(c->written + at, bytes)) {
-        memset(c->written + at, 1, bytes);
-        if (!unwritten(w, i, lane, a, bytes, " of shared memory")) return NULL;
+        if (memory_missing(w, i, lane, c, at, bytes, verbs[access]) == STOP) return NULL;
+        memset(c->written + at, WRITTEN, bytes);
     }
     return c->shared + at;
 }

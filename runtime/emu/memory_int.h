@@ -23,6 +23,11 @@ const Region *memory_region(const Grid *g, uint64_t a, uint64_t bytes);
 // Says where an address is: "12 bytes after the end of 'x'".
 const char *memory_where(const Grid *g, uint64_t a, char *out, size_t room);
 
+// Says that the CTA's shared bytes from `at` have no value, and why.
+Step memory_missing(Warp *w, const Ins *i, int lane, const Cta *c, uint32_t at, uint32_t bytes,
+                    const char *verb);
+enum { WRITTEN = 1, ON_THE_WAY = 2 }; // values of Cta.written
+
 // Whether all n bytes have a value; and that they have one now. `written`: NULL, or a byte each.
 static inline bool memory_has(const uint8_t *written, uint64_t n) {
     uint64_t v = 0;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/emu/order_int.h"
 #include "runtime/emu/sync_int.h"
 
 static uint32_t number(const Opd *o) {
@@ -129,6 +130,7 @@ void mma_waited(Warp *w, uint64_t until) {
     Mma *s = w->mma;
     MmaQueue *q = s->queue;
     s->waited = until;
+    order_waited(w, order_mma_agent(w), -1, (uint32_t)until);
     memset(s->writes, 0, sizeof s->writes);
     memset(s->reads, 0, sizeof s->reads);
     s->pending = false;

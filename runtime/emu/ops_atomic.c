@@ -1,5 +1,6 @@
 // atom and red, and loads and stores that other CTAs may race with.
 #include "runtime/emu/atomic_int.h"
+#include "runtime/emu/meet_int.h"
 #include "runtime/emu/memory_int.h"
 #include "runtime/emu/ops_int.h"
 
@@ -37,8 +38,10 @@ static Step update(Warp *w, const Ins *i, uint32_t m, const Opd *d, int at) {
     for (uint32_t left = m; left; left &= left - 1) {
         int l = __builtin_ctz(left);
         uint64_t b = lane(w, &i->o[at + 1], l), c = i->n > at + 2 ? lane(w, &i->o[at + 2], l) : 0;
+        meet_release(w, 1u << l, SPACE(arg) == SPACE_SHARED, a[l], i->releases);
         uint64_t before = atomic_update(OP(arg), TYPE(arg), p[l], b, c);
         if (d) keep(w, d, l, before);
+        if (d) meet_see(w, SPACE(arg) == SPACE_SHARED, a[l]);
     }
     return NEXT;
 }
@@ -62,6 +65,7 @@ RUN(ld_sync) {
     for (uint32_t left = m; left; left &= left - 1) {
         int l = __builtin_ctz(left);
         keep(w, &i->o[0], l, atomic_get(p[l], bytes));
+        meet_see(w, space == SPACE_SHARED, a[l]);
     }
     if (space != SPACE_SHARED) w->cta->cluster->polls++;
     return YIELD;
@@ -75,6 +79,7 @@ RUN(st_sync) {
     if (!memory_lanes(w, i, m, SPACE(i->form->arg), a, bytes, WRITE, p)) return STOP;
     for (uint32_t left = m; left; left &= left - 1) {
         int l = __builtin_ctz(left);
+        meet_release(w, 1u << l, SPACE(i->form->arg) == SPACE_SHARED, a[l], i->releases);
         atomic_set(p[l], bytes, lane(w, &i->o[1], l));
     }
     return NEXT;

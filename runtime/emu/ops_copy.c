@@ -3,6 +3,7 @@
 #include "runtime/emu/copy_int.h"
 #include "runtime/emu/memory_int.h"
 #include "runtime/emu/ops_int.h"
+#include "runtime/emu/race_int.h"
 #include "runtime/emu/sync_int.h"
 
 static uint64_t address_in(const Warp *w, const Opd *o, int l) {
@@ -36,14 +37,14 @@ static Step shared_end(Warp *w, const Ins *i, int l, const Opd *o, Copy *c) {
 }
 
 // The mbarrier of a load: the last operand that is an address.
-static Step counted_on(Warp *w, const Ins *i, int l, Copy *c) {
+static Step counted_on(Warp *w, const Ins *i, int l, Copy *c, Mbar **bar) {
     Cta *owner;
-    Mbar *b = sync_mbar(w, i, l, (uint32_t)address_in(w, &i->o[3], l), &owner);
+    Mbar *b = *bar = sync_mbar(w, i, l, (uint32_t)address_in(w, &i->o[3], l), &owner);
     if (!b) return STOP;
     if (owner != c->cta)
         return report(w, i, l, REPORT_MBARRIER, "the mbarrier is not in the CTA of the bytes");
     c->bar = b->at;
-    return NEXT;
+    return race_mbar_used(w, i, l, b, true);
 }
 
 #define EACH_LANE(m) for (uint32_t left_ = m; left_; left_ &= left_ - 1)
@@ -60,9 +61,14 @@ static Step multicast(Warp *w, const Ins *i, int l, const Copy *c) {
     for (uint32_t k = 0; k < cluster->n_ctas; k++) {
         Copy each = *c;
         if (!(mask >> k & 1)) continue;
-        each.cta = &cluster->ctas[k];
+        Mbar *b = sync_mbar_find(each.cta = &cluster->ctas[k], c->bar);
+        if (!b)
+            return report(w, i, l, REPORT_MBARRIER,
+                          "CTA %u of the cluster has no mbarrier at shared address %u", k,
+                          c->bar + SHARED_BASE);
         each.again = again, again = true;
-        if (copy_load(cluster, &each) == STOP) return STOP;
+        if (race_mbar_used(w, i, l, b, true) == STOP || copy_load(cluster, &each, b) == STOP)
+            return STOP;
     }
     return NEXT;
 }
@@ -72,11 +78,12 @@ RUN(tensor_load) {
     EACH_LANE(m) {
         int l = LANE;
         Copy c = {.i = i, .warp = w, .lane = l};
+        Mbar *b;
         if (!(c.map = tmap_at(w, i, l, address_in(w, &i->o[1], l)))) return STOP;
         if (coordinates(w, i, l, &i->o[2], &c) == STOP) return STOP;
         if (shared_end(w, i, l, &i->o[0], &c) == STOP) return STOP;
-        if (counted_on(w, i, l, &c) == STOP) return STOP;
-        if ((i->form->arg ? multicast(w, i, l, &c) : copy_load(w->cta->cluster, &c)) == STOP)
+        if (counted_on(w, i, l, &c, &b) == STOP) return STOP;
+        if ((i->form->arg ? multicast(w, i, l, &c) : copy_load(w->cta->cluster, &c, b)) == STOP)
             return STOP;
     }
     return NEXT;
@@ -111,9 +118,10 @@ RUN(bulk_load) {
     EACH_LANE(m) {
         int l = LANE;
         Copy c = {.i = i, .warp = w, .lane = l};
+        Mbar *b;
         if (row(w, i, l, &i->o[0], &i->o[1], &i->o[2], &c) == STOP) return STOP;
-        if (counted_on(w, i, l, &c) == STOP) return STOP;
-        if (copy_load(w->cta->cluster, &c) == STOP) return STOP;
+        if (counted_on(w, i, l, &c, &b) == STOP) return STOP;
+        if (copy_load(w->cta->cluster, &c, b) == STOP) return STOP;
     }
     return NEXT;
 }

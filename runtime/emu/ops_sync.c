@@ -1,5 +1,6 @@
 // Barriers, mbarriers, fences, setmaxnreg.
 #include "runtime/emu/ops_int.h"
+#include "runtime/emu/order_int.h"
 #include "runtime/emu/sync_int.h"
 
 // ---- barriers ----
@@ -77,6 +78,7 @@ RUN(mbar_arrive) {
 
 // Which lanes' phases have ended. arg: 0 the operand is a parity, 1 a state.
 static Step ended(Warp *w, const Ins *i, uint32_t m, uint32_t *yes, Mbar **pending) {
+    const Mbar *passed = NULL;
     *yes = 0;
     *pending = NULL;
     EACH_LANE(m) {
@@ -94,10 +96,13 @@ static Step ended(Warp *w, const Ins *i, uint32_t m, uint32_t *yes, Mbar **pendi
             if (parity > 1) return report(w, i, l, REPORT_MBARRIER, "a parity of %u", parity);
             done = (b->phase & 1) != parity;
         }
-        if (done)
+        if (done) {
             *yes |= 1u << l;
-        else
+            if (b != passed) sync_mbar_waited(w, b);
+            passed = b;
+        } else {
             *pending = b;
+        }
     }
     return NEXT;
 }
@@ -154,12 +159,20 @@ RUN(mapa) {
 // ---- fences ----
 
 RUN(fence) {
-    (void)w, (void)i, (void)m;
+    (void)i;
+    order_fence(w, m);
     atomic_thread_fence(memory_order_seq_cst);
     return NEXT;
 }
 
 RUN(fence_async) {
-    (void)w, (void)i, (void)m;
+    (void)i;
+    order_proxy_fence(w, m);
+    return NEXT;
+}
+
+RUN(fence_inits) {
+    (void)i, (void)m;
+    sync_fence_inits(w);
     return NEXT;
 }

@@ -1,5 +1,6 @@
 // Branches, ends, and what crosses lanes: shuffles, votes, elections.
 #include "runtime/emu/ops_int.h"
+#include "runtime/emu/order_int.h"
 
 RUN(bra) {
     if (m == w->mask)
@@ -35,8 +36,10 @@ static Step members(Warp *w, const Ins *i, uint32_t m, const Opd *o, uint32_t *m
 }
 
 RUN(bar_warp) {
-    uint32_t mask;
-    return members(w, i, m, &i->o[0], &mask);
+    uint32_t mask = 0;
+    Step s = members(w, i, m, &i->o[0], &mask);
+    if (mask & (mask - 1)) order_together(w);
+    return s;
 }
 
 // ---- shuffles: arg 0 up, 1 down, 2 bfly, 3 idx ----

@@ -6,6 +6,7 @@
 #include "runtime/emu/mma_int.h"
 #include "runtime/emu/num_int.h"
 #include "runtime/emu/ops_int.h"
+#include "runtime/emu/race_int.h"
 #include "runtime/emu/tmap_int.h"
 
 // The arg of a row: types of A and B, of the accumulators, and whether A and B may be transposed.
@@ -108,6 +109,32 @@ static Step judge(Warp *w, const Ins *i, const Missing *m, uint32_t rows, uint32
                   m->address);
 }
 
+// 16 bytes at a shared address of a descriptor.
+static Cta *chunk_at(Warp *w, const Ins *i, uint32_t a, uint32_t *at) {
+    const Cluster *c = w->cta->cluster;
+    *at = a - SHARED_BASE;
+    if (a >= SHARED_BASE && *at + 16 <= c->grid->shared_bytes) return w->cta;
+    report(w, i, -1, REPORT_DESCRIPTOR,
+           "the matrix has bytes at shared address %u; the CTA's memory is %d to %u", a,
+           SHARED_BASE, SHARED_BASE + c->grid->shared_bytes);
+    return NULL;
+}
+
+// When it is asked for, each warp of the group sees to a quarter of what the group reads.
+static Step mark_reads(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32_t k) {
+    uint32_t per = 16 / type_bytes[x->type];
+    uint32_t outer = x->transposed ? k : rows, inner = x->transposed ? rows : k;
+    Mark m = order_mark_later(w, i, order_mma_agent(w), -1, w->mma->asked);
+    m.swizzle = tmap_swizzle_code(x->swizzle) & 3;
+    for (uint32_t o = w->id % GROUP_WARPS; o < outer; o += GROUP_WARPS)
+        for (uint32_t e = 0; e < inner; e += per) {
+            uint32_t at;
+            Cta *c = chunk_at(w, i, chunk(x, o, e * 16 / per), &at);
+            if (!c || race_shared(w, i, -1, c, at, 16, DEED_MMA, m) == STOP) return STOP;
+        }
+    return NEXT;
+}
+
 // To out[k * pitch + row], rows x k elements.
 static Step gather(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32_t k, float *out,
                    uint32_t pitch) {
@@ -117,12 +144,15 @@ static Step gather(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32
     for (uint32_t o = 0; o < outer; o++)
         for (uint32_t e = 0; e < inner; e += per) {
             uint32_t a = chunk(x, o, e * 16 / per), at;
-            Cta *c = memory_shared(w, i, -1, a | w->cta->rank << RANK_SHIFT, 16, &at);
+            Cta *c = chunk_at(w, i, a, &at);
             if (!c) return STOP;
             uint32_t here = x->transposed ? o * pitch + e : e * pitch + o;
             uint32_t step = x->transposed ? 1 : pitch;
             spread(x->type, c->shared + at, out + here, step);
             if (memory_has(c->written + at, 16)) continue;
+            if (memchr(c->written + at, ON_THE_WAY, 16) &&
+                memory_missing(w, i, -1, c, at, 16, "reads") == STOP)
+                return STOP;
             for (uint32_t q = 0; q < per; q++) out[here + q * step] = NAN;
             missing.n[x->transposed ? e : o]++;
             missing.any = true, missing.address = a;
@@ -224,23 +254,32 @@ static void multiply_int(int32_t *d, uint32_t n, const float *a, const float *b,
         }
 }
 
-static Step operands(Warp *w, const MmaOp *op, uint32_t k, float *a, float *b) {
-    const Ins *i = op->i;
-    bool registers = i->o[1].cls == OPD_LIST;
-    uint32_t arg = i->form->arg;
+// The matrices: of A, unless it is in registers, and of B.
+static Step matrices(Warp *w, const Ins *i, uint64_t a, uint64_t b, Matrix *x, Matrix *y) {
     const Opd *flags = &i->o[4]; // scales of A and B, then transpositions, if there are any
     int n = i->n - 4;
     bool ta = n == 4 && flags[2].offset, tb = n > 2 && flags[n - 1].offset;
-    Matrix x;
-    if (registers)
-        gather_registers(&w->cta->warps[w->id / GROUP_WARPS * GROUP_WARPS], &i->o[1], TYPE_A(arg),
-                         a);
-    else if (describe(w, i, op->a, TYPE_A(arg), ta, &x) == STOP ||
-             gather(w, i, &x, ROWS, k, a, ROWS) == STOP)
+    if (i->o[1].cls != OPD_LIST && describe(w, i, a, TYPE_A(i->form->arg), ta, x) == STOP)
         return STOP;
-    if (describe(w, i, op->b, TYPE_B(arg), tb, &x) == STOP ||
-        gather(w, i, &x, i->number, k, b, MOST_N) == STOP)
+    return describe(w, i, b, TYPE_B(i->form->arg), tb, y);
+}
+
+static uint32_t depth_of(const Ins *i) {
+    return 32u / type_bytes[TYPE_A(i->form->arg)];
+}
+
+static Step operands(Warp *w, const MmaOp *op, uint32_t k, float *a, float *b) {
+    const Ins *i = op->i;
+    const Opd *flags = &i->o[4];
+    int n = i->n - 4;
+    Matrix x, y;
+    if (matrices(w, i, op->a, op->b, &x, &y) == STOP) return STOP;
+    if (i->o[1].cls == OPD_LIST)
+        gather_registers(&w->cta->warps[w->id / GROUP_WARPS * GROUP_WARPS], &i->o[1],
+                         TYPE_A(i->form->arg), a);
+    else if (gather(w, i, &x, ROWS, k, a, ROWS) == STOP)
         return STOP;
+    if (gather(w, i, &y, i->number, k, b, MOST_N) == STOP) return STOP;
     for (uint32_t e = 0; n >= 2 && flags[0].offset < 0 && e < k * ROWS; e++) a[e] = -a[e];
     for (uint32_t e = 0; n >= 2 && flags[1].offset < 0 && e < k * MOST_N; e++) b[e] = -b[e];
     return NEXT;
@@ -278,7 +317,7 @@ static Step chain(Warp *w, MmaOp *op, uint32_t n, Work *work) {
         Overlap o = op[k].done ? DISJOINT : compare(w, &first->o[0], &op[k].i->o[0]);
         if (o == DISJOINT) continue;
         if (o == OVERLAPPING || ACC(op[k].i->form->arg) != ACC(first->form->arg)) break;
-        uint32_t depth = 32u / type_bytes[TYPE_A(op[k].i->form->arg)];
+        uint32_t depth = depth_of(op[k].i);
         if (operands(w, &op[k], depth, work->a, work->b) == STOP) return STOP;
         if (ACC(first->form->arg) == ACC_S32)
             multiply_int(work->d.s, cols, work->a, work->b, depth, op[k].add);
@@ -332,7 +371,10 @@ RUN(wgmma) {
         return report(w, i, -1, REPORT_WGMMA, "lanes disagree about scale-d (0x%08x)", add);
     if (i->o[1].cls != OPD_LIST && uniform(w, i, &i->o[1], &a) == STOP) return STOP;
     if (uniform(w, i, &i->o[2], &b) == STOP) return STOP;
-    return mma_ask(w, i, a, b, add);
+    Matrix x, y;
+    if (mma_ask(w, i, a, b, add) == STOP || matrices(w, i, a, b, &x, &y) == STOP) return STOP;
+    if (i->o[1].cls != OPD_LIST && mark_reads(w, i, &x, ROWS, depth_of(i)) == STOP) return STOP;
+    return mark_reads(w, i, &y, i->number, depth_of(i));
 }
 
 RUN(wgmma_fence) {

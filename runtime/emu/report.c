@@ -12,10 +12,21 @@ static const struct {
 #undef REPORT
 };
 
-static bool is_new(Reports *r, ReportKind kind, uint32_t line) {
+static bool is_known(const Reports *r, ReportKind kind, uint32_t line) {
     for (uint32_t k = 0; k < r->n; k++)
-        if (r->seen_kind[k] == kind && r->seen_line[k] == line) return false;
-    if (r->n == MAX_REPORTS) return false;
+        if (r->seen_kind[k] == kind && r->seen_line[k] == line) return true;
+    return r->n == MAX_REPORTS;
+}
+
+bool report_known(Reports *r, ReportKind kind, uint32_t line) {
+    pthread_mutex_lock(&r->lock);
+    bool known = is_known(r, kind, line);
+    pthread_mutex_unlock(&r->lock);
+    return known;
+}
+
+static bool is_new(Reports *r, ReportKind kind, uint32_t line) {
+    if (is_known(r, kind, line)) return false;
     r->seen_kind[r->n] = kind;
     r->seen_line[r->n++] = line;
     return true;

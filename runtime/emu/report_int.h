@@ -29,4 +29,7 @@ typedef struct Reports {
 __attribute__((format(printf, 5, 6))) Step report(Warp *w, const Ins *i, int lane, ReportKind kind,
                                                   const char *format, ...);
 
+// Whether one of this kind at this line was made, or there is no room for more.
+bool report_known(Reports *r, ReportKind kind, uint32_t line);
+
 #endif

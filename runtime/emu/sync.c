@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/emu/memory_int.h"
+#include "runtime/emu/race_int.h"
 
 void sync_wake(Cta *c, WaitKind kind, uint32_t at) {
     for (uint32_t k = 0; k < c->cluster->grid->n_warps; k++) {
@@ -15,11 +16,15 @@ void sync_wake(Cta *c, WaitKind kind, uint32_t at) {
 // ---- barriers ----
 
 static void release(Cta *c, Barrier *b) {
+    Seen *seen = c->barrier_seen[b - c->barrier];
     for (uint32_t left = b->waiting; left; left &= left - 1) {
         Warp *w = &c->warps[__builtin_ctz(left)];
         w->wait = WAIT_NOTHING;
         w->passed = true;
+        order_see(w, seen);
+        order_together(w);
     }
+    order_clear(c->cluster, seen);
     *b = (Barrier){0};
 }
 
@@ -56,6 +61,7 @@ Step sync_barrier(Warp *w, const Ins *i, uint32_t id, uint32_t threads, bool wai
     b->counted = threads != 0;
     b->came |= 1u << w->id;
     if (waits) b->waiting |= 1u << w->id;
+    order_release(w, w->live, c->barrier_seen[id]);
     if (complete(c, b)) {
         release(c, b);
         w->passed = false;
@@ -74,6 +80,7 @@ static void cluster_complete(Cluster *c) {
     if (!c->came || come < c->n_warps) return;
     c->phase++;
     c->came = 0;
+    order_copy(c, c->passed_seen, c->arrived_seen);
     for (uint32_t k = 0; k < c->n_warps; k++)
         if (c->warps[k].wait == WAIT_CLUSTER) c->warps[k].wait = WAIT_NOTHING;
 }
@@ -86,6 +93,7 @@ Step sync_cluster_arrive(Warp *w, const Ins *i) {
     w->arrived = true;
     w->arrived_at = c->phase;
     c->came++;
+    if (!i->form->arg) order_release(w, w->live, c->arrived_seen);
     cluster_complete(c);
     return NEXT;
 }
@@ -100,6 +108,8 @@ Step sync_cluster_wait(Warp *w, const Ins *i) {
         return BLOCK;
     }
     w->arrived = false;
+    order_see(w, c->passed_seen);
+    order_together(w);
     return NEXT;
 }
 
@@ -112,9 +122,9 @@ void sync_ended(Warp *w) {
 
 // ---- mbarriers ----
 
-static Mbar *find(Cta *c, uint32_t at) {
+Mbar *sync_mbar_find(Cta *c, uint32_t at) {
     for (uint32_t k = 0; k < c->n_mbar; k++)
-        if (c->mbar[k].at == at) return &c->mbar[k];
+        if (c->mbar[k].at == at) return c->mbar[k].count ? &c->mbar[k] : NULL;
     return NULL;
 }
 
@@ -129,23 +139,31 @@ static Cta *owner(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t *at) {
 Mbar *sync_mbar(Warp *w, const Ins *i, int lane, uint32_t a, Cta **cta) {
     uint32_t at;
     *cta = owner(w, i, lane, a, &at);
-    Mbar *b = *cta ? find(*cta, at) : NULL;
+    Mbar *b = *cta ? sync_mbar_find(*cta, at) : NULL;
     if (*cta && !b)
         report(w, i, lane, REPORT_MBARRIER, "there is no mbarrier at shared address %u", a);
-    return b;
+    return b && race_mbar_used(w, i, lane, b, false) == STOP ? NULL : b;
 }
 
 Step sync_mbar_init(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t count) {
     uint32_t at;
     Cta *c = owner(w, i, lane, a, &at);
     if (!c) return STOP;
-    if (find(c, at))
+    if (sync_mbar_find(c, at))
         return report(w, i, lane, REPORT_MBARRIER, "there is an mbarrier at %u already", a);
     if (!count || count >= 1u << 20)
         return report(w, i, lane, REPORT_MBARRIER, "a count of %u", count);
-    if (c->n_mbar == c->room_mbar)
+    Mbar *b = c->mbar;
+    while (b < c->mbar + c->n_mbar && b->at != at) b++; // one that was here before
+    if (b == c->mbar + c->room_mbar)
         return report(w, i, lane, REPORT_HOST, "more than %u mbarriers", c->room_mbar);
-    c->mbar[c->n_mbar++] = (Mbar){.at = at, .count = count, .pending = count};
+    if (b == c->mbar + c->n_mbar) c->n_mbar++;
+    Mark mark = order_mark(w, i, lane);
+    if (race_shared(w, i, lane, c, at, 8, DEED_WRITE, mark) == STOP) return STOP;
+    *b = (Mbar){.at = at, .count = count, .pending = count, .init = mark.bits, .seen = b->seen};
+    if (!order_mbar(c->cluster, b))
+        return report(w, i, lane, REPORT_HOST, "too many mbarriers, or out of memory");
+    race_mbar(c, at, true);
     memset(c->written + at, 1, 8);
     return NEXT;
 }
@@ -155,7 +173,8 @@ Step sync_mbar_inval(Warp *w, const Ins *i, int lane, uint32_t a) {
     Mbar *b = sync_mbar(w, i, lane, a, &c);
     if (!b) return STOP;
     memset(c->written + b->at, 0, 8);
-    *b = c->mbar[--c->n_mbar];
+    race_mbar(c, b->at, false);
+    b->count = 0;
     return NEXT;
 }
 
@@ -163,6 +182,8 @@ static void settle(Cta *c, Mbar *b) {
     if (b->pending || b->tx) return;
     b->phase++;
     b->pending = b->count;
+    b->seen[b->agent].all = (uint32_t)b->phase;
+    order_copy(c->cluster, b->done, b->seen);
     sync_wake(c, WAIT_MBARRIER, b->at);
 }
 
@@ -188,13 +209,28 @@ Step sync_mbar_arrive(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t arri
     if (!c->live)
         return report(w, i, lane, REPORT_MBARRIER,
                       "the mbarrier is in CTA %u of the cluster, which has ended", c->rank);
+    if (c != w->cta) c->remote[w - c->cluster->warps] = order_mark(w, i, lane).bits;
+    if (arrivals) order_release(w, 1u << lane, b->seen);
     b->tx += expect;
     b->pending -= arrivals;
     return moved(w, i, lane, c, b);
 }
 
+void sync_fence_inits(Warp *w) {
+    const Cluster *c = w->cta->cluster;
+    for (uint32_t k = 0; k < c->n_ctas; k++)
+        for (uint32_t b = 0; b < c->ctas[k].n_mbar; b++) {
+            Mbar *m = &c->ctas[k].mbar[b];
+            if (m->count && order_before(w, -1, (Mark){.bits = m->init})) m->fenced = true;
+        }
+}
+
+void sync_mbar_waited(Warp *w, const Mbar *b) {
+    order_see(w, b->done);
+}
+
 Step sync_mbar_complete(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, int64_t bytes) {
-    Mbar *b = find(c, at);
+    Mbar *b = sync_mbar_find(c, at);
     if (!b)
         return report(w, i, lane, REPORT_MBARRIER, "its mbarrier at shared address %u is gone",
                       at + SHARED_BASE);
@@ -224,7 +260,28 @@ Step sync_registers(Warp *w, const Ins *i, uint32_t regs, bool more) {
 
 // ---- the end: arrivals at a barrier that nobody waits at are no fault ----
 
+// What comes from elsewhere must have come before the CTA ends.
+static void check_remote(Cta *c) {
+    const Func *f = c->cluster->grid->f;
+    for (uint32_t k = 0; k < c->cluster->n_warps; k++) {
+        Mark m = {.bits = c->remote[k]};
+        if (m.bits && !order_before_end(c, m))
+            report(
+                &c->cluster->warps[k], &f->code[m.ins], m.lane & 31, REPORT_MBARRIER,
+                "the mbarrier is in CTA %u of the cluster, which does not wait for that before it "
+                "ends",
+                c->rank);
+    }
+    for (uint32_t k = 0; k < c->n_mbar; k++) {
+        Mark m = {.bits = c->mbar[k].load};
+        if (m.bits && c->mbar[k].count && !order_before_end(c, m))
+            report(c->warps, &f->code[m.ins], -1, REPORT_NO_WAIT,
+                   "CTA %u ended, and nobody waited for these bytes", c->id[0]);
+    }
+}
+
 void sync_leftovers(Cta *c) {
+    check_remote(c);
     for (uint32_t k = 0; k < c->n_mbar; k++)
         if (c->mbar[k].tx)
             report(c->warps, NULL, -1, REPORT_EXPECT_TX,

@@ -9,12 +9,17 @@ Step sync_barrier(Warp *w, const Ins *i, uint32_t id, uint32_t threads, bool wai
 // A warp has ended: barriers of all threads no longer wait for it.
 void sync_ended(Warp *w);
 
+Mbar *sync_mbar_find(Cta *c, uint32_t at); // from SHARED_BASE; or NULL
 // The mbarrier at a shared address; NULL after a report.
 Mbar *sync_mbar(Warp *w, const Ins *i, int lane, uint32_t a, Cta **cta);
 Step sync_mbar_init(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t count);
 Step sync_mbar_inval(Warp *w, const Ins *i, int lane, uint32_t a);
 Step sync_mbar_arrive(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t arrivals,
                       int64_t expect);
+// Lanes found its last phase ended.
+void sync_mbar_waited(Warp *w, const Mbar *b);
+// fence.mbarrier_init: for asynchronous copies, too, the inits so far are done.
+void sync_fence_inits(Warp *w);
 // Bytes that instruction i asked for have come to the mbarrier `at` (from SHARED_BASE) of a CTA.
 Step sync_mbar_complete(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, int64_t bytes);
 

@@ -23,6 +23,11 @@ static inline uint32_t tmap_swizzle(uint32_t a, uint32_t bytes) {
     return bytes ? a ^ ((a >> 7 & (bytes / 16 - 1)) << 4) : a;
 }
 
+// Which of the four.
+static inline uint32_t tmap_swizzle_code(uint32_t bytes) {
+    return bytes == 128 ? 3 : bytes / 32;
+}
+
 // A row of a box: elements of dimension 0 at one place of the others.
 typedef struct BoxRow {
     uint64_t global;       // of the first element inside

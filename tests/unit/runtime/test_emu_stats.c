@@ -80,8 +80,10 @@ static void conflicts_of_banks(void **state) {
         const char *value = cases[k].bytes == 4   ? "%r1"
                             : cases[k].bytes == 8 ? "{%r1, %r1}"
                                                   : "{%r1, %r1, %r1, %r1}";
-        snprintf(body, sizeof body, "mad.lo.u32 %%r3, %%r1, %u, %%r2;\nst.shared.%s [%%r3], %s;\n",
-                 cases[k].stride, type, value);
+        if (!cases[k].stride) type = "u32"; // volatile: else they race
+        snprintf(body, sizeof body,
+                 "mad.lo.u32 %%r3, %%r1, %u, %%r2;\nst.%sshared.%s [%%r3], %s;\n", cases[k].stride,
+                 cases[k].stride ? "" : "volatile.", type, value);
         snprintf(line, sizeof line, "emu: shared op=st warps=1 wavefronts=%u extra=%u\n",
                  cases[k].wavefronts, cases[k].extra);
         const char *text = stats_of(body, 4096);
@@ -102,7 +104,7 @@ static void global_bytes_and_sectors(void **state) {
     (void)state;
     const char *text = stats_of("mul.wide.u32 %d3, %r1, 8;\nadd.s64 %d3, %d3, %d1;\n"
                                 "ld.global.u32 %r3, [%d3];\nld.global.u32 %r3, [%d3];\n"
-                                "st.global.u32 [%d2], %r3;\n",
+                                "st.volatile.global.u32 [%d2], %r3;\n",
                                 4096);
     has(text, "emu: read of=\"input 'x'\" bytes=128 total=256 sectors=16\n");
     has(text, "emu: written of=\"output 'y'\" bytes=4 total=128 sectors=1\n");
