@@ -155,9 +155,9 @@ static void start_warp(Warp *w) {
     if (w->mma) mma_reset(w);
     set_threads(w, g);
     for (int k = 0; k < 3; k++) {
-        set(w, SPECIAL_NTID_X + k, g->block[k], 0);
-        set(w, SPECIAL_CTAID_X + k, w->cta->id[k], 0);
-        set(w, SPECIAL_NCTAID_X + k, g->dim[k], 0);
+        set(w, (Special)(SPECIAL_NTID_X + k), g->block[k], 0);
+        set(w, (Special)(SPECIAL_CTAID_X + k), w->cta->id[k], 0);
+        set(w, (Special)(SPECIAL_NCTAID_X + k), g->dim[k], 0);
     }
     set(w, SPECIAL_LANEID, 0, 1);
     set(w, SPECIAL_CLUSTER_CTARANK, w->cta->rank, 0);

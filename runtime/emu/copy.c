@@ -110,7 +110,7 @@ static Step load_row(const Copy *c, uint32_t row) {
 
 static Step do_load(Copy *c) {
     Mbar *b = sync_mbar_find(c->cta, c->bar);
-    if (b && b->phase != c->phase && c->cta->live)
+    if (b && b->phase != c->phase)
         report(c->warp, c->i, c->lane, REPORT_EXPECT_TX,
                "%u bytes come to the mbarrier at shared address %u when the phase that they were "
                "asked for in has ended: it expected less",

@@ -164,7 +164,8 @@ bool order_covers(const Seen *s, Mark m) {
 
 bool order_before(const Warp *w, int lane, Mark m) {
     uint32_t agent = (uint32_t)m.who - 1;
-    if (agent == agent_of(w)) return lane < 0 || (int)m.lane == lane || m.tick <= w->synced;
+    if (agent == agent_of(w) && (lane < 0 || (int)m.lane == lane || m.tick <= w->synced))
+        return true;
     return order_covers(&w->seen[agent], m);
 }
 
