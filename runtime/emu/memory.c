@@ -102,7 +102,7 @@ static bool global_lanes(Warp *w, const Ins *i, uint32_t m, const uint64_t *a, u
         p[l] = (uint8_t *)(uintptr_t)a[l];
         if (!easy || a[l] - r->at > r->bytes - bytes) {
             if (!global_one(w, i, l, a[l], bytes, access)) return false;
-        } else if (!global_in(w, i, l, r, a[l], bytes, access)) {
+        } else if (!r->input && !global_in(w, i, l, r, a[l], bytes, access)) {
             return false;
         }
     }
