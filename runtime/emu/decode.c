@@ -241,5 +241,6 @@ void emu_decode(Parser *p, const EmuToken *opcode, Raw *raw, uint32_t n, Ins *ou
                  known ? "these operands of " : "the instruction ", (int)opcode->n, opcode->at);
     out->together = together(out->form->name);
     out->strong = strong(out->form->name);
+    out->constant = strstr(out->form->name, ".global.nc") != NULL;
     out->releases = strstr(out->form->name, ".release") || strstr(out->form->name, ".acq_rel");
 }

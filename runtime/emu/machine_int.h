@@ -29,8 +29,9 @@ typedef enum WaitKind {
 
 // Of an agent, what is done (order_int.h).
 typedef struct Seen {
-    uint32_t all;         // ticks up to this one, whatever the lane
-    uint32_t some, lanes; // and up to this one, of these lanes
+    uint32_t all; // ticks up to this one, whatever the lane
+    uint32_t some,
+        lanes; // and up to this one, of these lanes; of loads: for these lanes of who sees
 } Seen;
 
 typedef struct Lanes { // lanes of a warp that are elsewhere

@@ -87,6 +87,16 @@ static bool misaligned(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t ali
     return false;
 }
 
+// Lanes to be looked at: where all read the same, the first and the last, as one of them is not who
+// wrote it.
+static uint32_t telling(uint32_t m, const uint64_t *a, Access access) {
+    uint32_t first = (uint32_t)__builtin_ctz(m), last = 31 - (uint32_t)__builtin_clz(m);
+    if (access != READ) return m;
+    for (uint32_t l = first; l <= last; l++)
+        if (m >> l & 1 && a[l] != a[first]) return m;
+    return 1u << first | 1u << last;
+}
+
 static bool global_lanes(Warp *w, const Ins *i, uint32_t m, const uint64_t *a, uint32_t bytes,
                          Access access, uint8_t **p) {
     Cluster *c = w->cta->cluster;
@@ -96,13 +106,14 @@ static bool global_lanes(Warp *w, const Ins *i, uint32_t m, const uint64_t *a, u
     const Region *r = *hot;
     c->changes += access != READ;
     bool easy = r && r->bytes >= bytes && (access == READ || !r->input);
+    uint32_t look = r && !r->input ? telling(m, a, access) : 0;
     for (uint32_t left = m; left; left &= left - 1) {
         int l = __builtin_ctz(left);
         if (a[l] & (bytes - 1)) return misaligned(w, i, l, a[l], bytes, access);
         p[l] = (uint8_t *)(uintptr_t)a[l];
         if (!easy || a[l] - r->at > r->bytes - bytes) {
             if (!global_one(w, i, l, a[l], bytes, access)) return false;
-        } else if (!r->input && !global_in(w, i, l, r, a[l], bytes, access)) {
+        } else if (look >> l & 1 && !global_in(w, i, l, r, a[l], bytes, access)) {
             return false;
         }
     }
@@ -162,10 +173,14 @@ static uint8_t *shared_one(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t
 
 static bool shared_lanes(Warp *w, const Ins *i, uint32_t m, const uint64_t *a, uint32_t bytes,
                          Access access, uint8_t **p) {
+    uint32_t look = telling(m, a, access);
     for (uint32_t left = m; left; left &= left - 1) {
         int l = __builtin_ctz(left);
         if (a[l] & (bytes - 1)) return misaligned(w, i, l, a[l], bytes, access);
-        if (!(p[l] = shared_one(w, i, l, a[l], bytes, access))) return false;
+        if (!(look >> l & 1))
+            p[l] = p[__builtin_ctz(m)];
+        else if (!(p[l] = shared_one(w, i, l, a[l], bytes, access)))
+            return false;
     }
     if (w->cta->cluster->hits) stats_shared(w, i, m, a, bytes);
     return true;

@@ -98,7 +98,7 @@ static Step ended(Warp *w, const Ins *i, uint32_t m, uint32_t *yes, Mbar **pendi
         }
         if (done) {
             *yes |= 1u << l;
-            if (b != passed) sync_mbar_waited(w, b);
+            if (b != passed) sync_mbar_waited(w, m, b);
             passed = b;
         } else {
             *pending = b;

@@ -108,8 +108,13 @@ Seen order_own(const Warp *w, uint32_t lanes) {
 }
 
 void order_release(Warp *w, uint32_t lanes, Seen *to) {
+    const Cluster *c = w->cta->cluster;
     Seen mine = order_own(w, lanes);
-    join_all(w->cta->cluster, to, w->seen);
+    join_all(c, to, w->seen);
+    for (uint32_t k = c->first_mbar; k < c->n_agents; k++) { // what one of the lanes has seen
+        if (w->seen[k].lanes & lanes && w->seen[k].some > to[k].all) to[k].all = w->seen[k].some;
+        to[k].some = to[k].lanes = 0;
+    }
     order_join(&to[agent_of(w)], &mine);
     order_tick(w);
 }
@@ -118,7 +123,19 @@ void order_see(Warp *w, const Seen *from) {
     join_all(w->cta->cluster, w->seen, from);
 }
 
+void order_see_loads(Warp *w, uint32_t lanes, uint32_t agent, const Seen *from) {
+    Seen mine = w->seen[agent];
+    order_see(w, from);
+    if ((lanes & w->live) == w->live) return;
+    if (from[agent].all > mine.some) mine.lanes = 0;
+    if (from[agent].all > mine.all) mine.some = from[agent].all, mine.lanes |= lanes;
+    w->seen[agent] = mine;
+}
+
 void order_together(Warp *w) {
+    const Cluster *c = w->cta->cluster;
+    for (uint32_t k = c->first_mbar; k < c->n_agents; k++)
+        if (w->seen[k].some) w->seen[k] = (Seen){.all = w->seen[k].some};
     w->synced = w->tick;
     order_tick(w);
 }
@@ -164,9 +181,13 @@ bool order_covers(const Seen *s, Mark m) {
 
 bool order_before(const Warp *w, int lane, Mark m) {
     uint32_t agent = (uint32_t)m.who - 1;
+    const Seen *s = &w->seen[agent];
+    if (mark_kind(w->cta->cluster, m) == AGENT_LOAD)
+        return m.tick <= s->all ||
+               (m.tick <= s->some && (lane < 0 ? s->lanes != 0 : s->lanes >> lane & 1));
     if (agent == agent_of(w) && (lane < 0 || (int)m.lane == lane || m.tick <= w->synced))
         return true;
-    return order_covers(&w->seen[agent], m);
+    return order_covers(s, m);
 }
 
 bool order_fenced(const Warp *w, Mark m) {

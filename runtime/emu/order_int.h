@@ -6,8 +6,9 @@
 // access is behind another one if that lies in what its warp has seen.
 //
 // Lanes of a warp are ordered with each other where an instruction brought the warp together that
-// orders memory (bar.warp.sync, bar.sync, ..). What one lane waits for is taken as seen by all.
-// Where the exact answer would need a clock for every lane, "ordered" is answered.
+// orders memory (bar.warp.sync, bar.sync, ..). Which lanes waited for a load is kept; what else one
+// lane learns is taken as known to all. Where the exact answer would need a clock for every lane,
+// "ordered" is answered.
 #ifndef RUNTIME_EMU_ORDER_INT_H
 #define RUNTIME_EMU_ORDER_INT_H
 
@@ -31,6 +32,8 @@ void order_start(Cluster *c);
 // What the lanes of a warp did so far, and all that it has seen, is seen by who sees `to`.
 void order_release(Warp *w, uint32_t lanes, Seen *to);
 void order_see(Warp *w, const Seen *from);
+// The same by lanes that waited for the loads of an agent.
+void order_see_loads(Warp *w, uint32_t lanes, uint32_t agent, const Seen *from);
 void order_together(Warp *w); // its lanes see each other's accesses
 void order_proxy_fence(Warp *w, uint32_t lanes);
 void order_fence(Warp *w, uint32_t lanes); // of memory, for relaxed accesses behind it

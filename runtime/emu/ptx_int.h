@@ -63,6 +63,7 @@ struct Ins {
     uint8_t n;
     bool together; // all live lanes of the warp must execute it
     bool pinned;   // no wgmma, and touches a register that one uses
+    bool constant; // a load with .nc: of what the launch does not write
     bool releases; // with .release or .acq_rel
     bool strong;   // accesses memory that others may access at the same time
     Opd o[MAX_OPERANDS];

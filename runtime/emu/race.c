@@ -80,7 +80,9 @@ static bool is_matrix(Deed deed) {
 
 static bool is_before(const Act *a, Mark m) {
     if (is_matrix(a->deed) && m.who == a->mark.who && m.lane == LANE_ALL) return true;
-    return order_before(a->w, a->lane, m);
+    return order_before(
+        a->w, is_matrix(a->deed) && mark_kind(a->w->cta->cluster, m) != AGENT_WARP ? -1 : a->lane,
+        m);
 }
 
 // What is wrong with it behind a write of its bytes; FINE: nothing.

@@ -1,7 +1,7 @@
-// Accesses to global memory that nothing orders. Bytes that a launch may write have a cell each:
-// who wrote it last, and who read it last. CTAs on other host threads look at the same cells: words
-// are read and written whole, and what two of them do at the same time is a race in the program,
-// too.
+// Accesses to global memory that nothing orders. A cell says who wrote last, and who read: words of
+// 4 bytes have one each, and their bytes, once a part of the word was accessed. CTAs on other host
+// threads look at the same cells: each half of one is read and written whole, and what two of them
+// do at the same time is a race in the program, too.
 #include <stdlib.h>
 
 #include "runtime/emu/meet_int.h"
@@ -26,11 +26,19 @@ typedef struct FarCell {
     _Atomic uint64_t write, read;
 } FarCell;
 
-// Cells take 16 times the memory: larger regions go without.
-enum { MOST_BYTES = 1 << 24 };
+#define SPLIT UINT64_MAX // a word's `write`: its bytes have cells
+
+// Cells take up to 20 times the memory: larger regions go without.
+enum { MOST_BYTES = 1 << 24, WORD = 4 };
+
+// Those of words, then those of bytes, from the word that the region begins in.
+static size_t words_of(const Region *r) {
+    return (r->at % WORD + r->bytes + WORD - 1) / WORD;
+}
 
 void race_global_new(Region *r) {
-    r->cells = !r->input && r->bytes <= MOST_BYTES ? calloc(r->bytes, sizeof(FarCell)) : NULL;
+    bool small = !r->input && r->bytes <= MOST_BYTES;
+    r->cells = small ? calloc(words_of(r) * (1 + WORD), sizeof(FarCell)) : NULL;
 }
 
 void race_global_free(Region *r) {
@@ -38,26 +46,31 @@ void race_global_free(Region *r) {
     r->cells = NULL;
 }
 
+#define CLAMP(x, most) ((x) < (most) ? (x) : (most))
 static Far far_mark(const Warp *w, const Ins *i, int lane, bool atomic) {
-    Mark m = order_mark(w, i, lane);
     Far f = {.bits = 0};
-    uint64_t linear = w->cta->cluster->linear;
-    f.linear = (linear < MOST_LINEAR ? linear : MOST_LINEAR) & MOST_LINEAR;
-    f.who = (m.who < MOST_WHO ? m.who : MOST_WHO) & MOST_WHO;
-    f.lane = m.lane;
-    f.tick = (m.tick < MOST_FAR ? m.tick : MOST_FAR) & MOST_FAR;
-    f.ins = (m.ins < MOST_INS ? m.ins : MOST_INS) & MOST_INS;
+    const Cluster *c = w->cta->cluster;
+    uint64_t ins = (uint64_t)(i - w->func->code), who = (uint64_t)(w - c->warps) + 1;
+    f.linear = CLAMP(c->linear, MOST_LINEAR) & MOST_LINEAR;
+    f.who = CLAMP(who, MOST_WHO) & MOST_WHO;
+    f.lane = lane < 0 ? LANE_ALL : lane & 31;
+    f.tick = CLAMP(w->tick, MOST_FAR) & MOST_FAR;
+    f.ins = CLAMP(ins, MOST_INS) & MOST_INS;
     f.atomic = atomic;
     return f;
 }
 
 static bool is_before(const Warp *w, int lane, Far f) {
     const Cluster *c = w->cta->cluster;
+    uint32_t agent = (uint32_t)f.who - 1;
     if (f.linear == MOST_LINEAR || f.who == MOST_WHO || f.tick == MOST_FAR) return true;
-    Mark m = order_mark_later(w, w->func->code, (uint32_t)f.who - 1,
-                              f.lane < LANES ? (int)f.lane : -1, f.tick);
-    if (f.linear == c->linear) return order_before(w, lane, m);
-    return meet_before(c, f.linear, (uint32_t)f.who - 1, m);
+    if (f.linear == c->linear) {
+        if (f.tick <= (&c->warps[agent] == w ? w->synced : w->seen[agent].all)) return true;
+        if (&c->warps[agent] == w && (int)f.lane == lane) return true;
+    }
+    Mark m = {.bits = 0};
+    m.who = f.who, m.lane = f.lane, m.tick = f.tick;
+    return f.linear == c->linear ? order_before(w, lane, m) : meet_before(c, f.linear, agent, m);
 }
 
 static void name_of(const Warp *w, Far f, char *out, size_t room) {
@@ -77,17 +90,17 @@ static void name_of(const Warp *w, Far f, char *out, size_t room) {
 
 static Step tell(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, uint32_t bytes,
                  const char *verb, Far other, bool wrote) {
+    const char *why = i->constant ? "a load with .nc is of what no thread of the launch writes"
+                                  : "nothing orders the two";
     char who[256];
     uint64_t v = 0;
     if (report_known(w->cta->cluster->grid->reports, REPORT_RACE, i->line)) return NEXT;
     memcpy(&v, (const void *)(uintptr_t)a, bytes < 8 ? bytes : 8);
     name_of(w, other, who, sizeof who);
-    return report(
-        w, i, lane, REPORT_RACE,
-        "it %s %u bytes at byte %llu of %s (0x%llx there), which %s %s, and nothing orders "
-        "the two",
-        verb, bytes, (unsigned long long)(a - r->at), r->name, (unsigned long long)v, who,
-        wrote ? "writes" : "reads");
+    return report(w, i, lane, REPORT_RACE,
+                  "it %s %u bytes at byte %llu of %s (0x%llx there), which %s %s, and %s", verb,
+                  bytes, (unsigned long long)(a - r->at), r->name, (unsigned long long)v, who,
+                  wrote ? "writes" : "reads", why);
 }
 
 static uint64_t get(const _Atomic uint64_t *p) {
@@ -98,37 +111,63 @@ static void put(_Atomic uint64_t *p, uint64_t v) {
     atomic_store_explicit(p, v, memory_order_relaxed);
 }
 
-// One byte: false, if it races with *other.
-static bool visit(const Warp *w, int lane, FarCell *c, Far mine, bool writes, Far *other,
-                  bool *wrote) {
+// An access under judgement, and what it races with.
+typedef struct FarAct {
+    Warp *w;
+    int lane;
+    Far mine, other;
+    bool writes, constant, wrote; // wrote: what it races with is a write
+} FarAct;
+
+static bool races(const FarAct *a, Far m) {
+    if (!m.bits || m.bits == a->mine.bits || (m.atomic && a->mine.atomic)) return false;
+    return a->constant || !is_before(a->w, a->lane, m);
+}
+
+// Of two readers in no order the earlier one is kept; of loads with .nc, which are many, the last.
+static void visit(FarAct *a, FarCell *c) {
     Far write = {.bits = get(&c->write)}, read = {.bits = get(&c->read)};
-    bool ok = true;
-    if (write.bits && write.bits != mine.bits && !(write.atomic && mine.atomic) &&
-        !is_before(w, lane, write)) {
-        *other = write, *wrote = true;
-        ok = false;
+    if (races(a, write)) a->other = write, a->wrote = true;
+    if (!a->writes) {
+        if (a->constant || !read.bits || is_before(a->w, a->lane, read))
+            put(&c->read, a->mine.bits);
+        return;
     }
-    if (writes && read.bits && read.bits != mine.bits && !(read.atomic && mine.atomic) &&
-        !is_before(w, lane, read)) {
-        *other = read, *wrote = false;
-        ok = false;
+    if (races(a, read)) a->other = read, a->wrote = false;
+    put(&c->write, a->mine.bits);
+    put(&c->read, 0);
+}
+
+static void visit_bytes(FarAct *a, FarCell *word, FarCell *bytes, uint32_t from, uint32_t to) {
+    uint64_t write = get(&word->write), read = get(&word->read);
+    for (uint32_t k = 0; k < WORD && write != SPLIT; k++) {
+        put(&bytes[k].write, write);
+        put(&bytes[k].read, read);
     }
-    if (writes) put(&c->write, mine.bits);
-    if (writes)
-        put(&c->read, 0);
-    else if (!read.bits || is_before(w, lane, read)) // else the earlier one is kept
-        put(&c->read, mine.bits);
-    return ok;
+    put(&word->write, SPLIT);
+    for (uint32_t k = from; k < to; k++) visit(a, &bytes[k]);
+    if (!a->writes || to - from < WORD) return;
+    put(&word->read, 0);
+    put(&word->write, a->mine.bits);
 }
 
 Step race_global(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, uint64_t bytes,
                  bool writes, bool atomic) {
-    FarCell *cells = r->cells;
-    if (!cells) return NEXT;
-    Far mine = far_mark(w, i, lane, atomic), other = {.bits = 0};
-    bool wrote = false, ok = true;
-    for (uint64_t k = 0; k < bytes; k++)
-        ok &= visit(w, lane, &cells[a - r->at + k], mine, writes, &other, &wrote);
-    if (ok) return NEXT;
-    return tell(w, i, lane, r, a, (uint32_t)bytes, writes ? "writes" : "reads", other, wrote);
+    if (!r->cells) return NEXT;
+    FarAct act = {.w = w, .lane = lane, .mine = far_mark(w, i, lane, atomic), .writes = writes};
+    act.constant = i->constant;
+    FarCell *all_bytes = r->cells + words_of(r);
+    uint64_t at = a - r->at + r->at % WORD, end = at + bytes;
+    while (at < end) {
+        uint32_t from = at % WORD, to = end - at < WORD - from ? from + (uint32_t)(end - at) : WORD;
+        FarCell *word = &r->cells[at / WORD];
+        if (to - from == WORD && get(&word->write) != SPLIT)
+            visit(&act, word);
+        else
+            visit_bytes(&act, word, &all_bytes[at - from], from, to);
+        at += to - from;
+    }
+    if (!act.other.bits) return NEXT;
+    return tell(w, i, lane, r, a, (uint32_t)bytes, writes ? "writes" : "reads", act.other,
+                act.wrote);
 }

@@ -225,8 +225,8 @@ void sync_fence_inits(Warp *w) {
         }
 }
 
-void sync_mbar_waited(Warp *w, const Mbar *b) {
-    order_see(w, b->done);
+void sync_mbar_waited(Warp *w, uint32_t lanes, const Mbar *b) {
+    order_see_loads(w, lanes, b->agent, b->done);
 }
 
 Step sync_mbar_complete(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, int64_t bytes) {

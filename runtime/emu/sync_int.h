@@ -17,7 +17,7 @@ Step sync_mbar_inval(Warp *w, const Ins *i, int lane, uint32_t a);
 Step sync_mbar_arrive(Warp *w, const Ins *i, int lane, uint32_t a, uint32_t arrivals,
                       int64_t expect);
 // Lanes found its last phase ended.
-void sync_mbar_waited(Warp *w, const Mbar *b);
+void sync_mbar_waited(Warp *w, uint32_t lanes, const Mbar *b);
 // fence.mbarrier_init: for asynchronous copies, too, the inits so far are done.
 void sync_fence_inits(Warp *w);
 // Bytes that instruction i asked for have come to the mbarrier `at` (from SHARED_BASE) of a CTA.
