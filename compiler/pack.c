@@ -157,14 +157,15 @@ static FkmParam pack_param(Packer *p, const KParam *k) {
     FK_BUG("kernel parameter of kind %d", (int)k->kind);
 }
 
-/* A persistent kernel has as many CTAs as run at once: one a multiprocessor, in whole clusters. */
+/* A persistent kernel has as many CTAs as run at once: one a multiprocessor, in whole clusters. At
+ * least one cluster: an empty grid would leave the outputs as they were. */
 static FkmExpr pack_grid(Packer *p, const Variant *v) {
     FkmExpr tiles = pack_ix(p->arena, v->kernel.grid, -1, -1);
     int64_t cluster = 1;
     for (int i = 0; i < 3; i++)
         if (v->schedule->cluster[i] > 1) cluster *= v->schedule->cluster[i];
-    const FkmInsn most[] = {FKM_DO(SM_COUNT),   FKM_CONST(cluster), FKM_DO(DIV),
-                            FKM_CONST(cluster), FKM_DO(MUL),        FKM_DO(MIN)};
+    const FkmInsn most[] = {FKM_DO(SM_COUNT), FKM_CONST(cluster), FKM_DO(MAX), FKM_CONST(cluster),
+                            FKM_DO(DIV),      FKM_CONST(cluster), FKM_DO(MUL), FKM_DO(MIN)};
     const uint32_t n = sizeof most / sizeof *most;
     if (!v->kernel.persistent) return tiles;
     FkmInsn *code = ARENA_ARRAY(p->arena, FkmInsn, tiles.n + n);

@@ -64,8 +64,8 @@ static void push(EThread *t, size_t depth, const Fn *fn, uint64_t key, const int
         f->v = f[-1].v + (size_t)f[-1].fn->nv;
         f->x = f[-1].x + (size_t)f[-1].fn->nx;
     }
-    t->v = grow(t->v, &t->vcap, f->v + (size_t)fn->nv, sizeof *t->v);
-    t->x = grow(t->x, &t->xcap, f->x + (size_t)fn->nx, sizeof *t->x);
+    t->v = grow(t->v, &t->vcap, f->v + (size_t)fn->nv + 1, sizeof *t->v); /* never NULL */
+    t->x = grow(t->x, &t->xcap, f->x + (size_t)fn->nx + 1, sizeof *t->x);
     for (int i = 0; i < fn->rank; i++) t->x[f->x + (size_t)i] = index[i];
 }
 

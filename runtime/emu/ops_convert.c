@@ -98,8 +98,6 @@ static inline float odd_signed(int64_t v) {
 }
 
 #define INT_TO(half)                                                                               \
-    OP1(cvt_##half##_u8, u16, u32, f32_to_##half((float)(uint8_t)a))                               \
-    OP1(cvt_##half##_s8, u16, u32, f32_to_##half((float)(int8_t)a))                                \
     OP1(cvt_##half##_u16, u16, u16, f32_to_##half((float)a))                                       \
     OP1(cvt_##half##_s16, u16, s16, f32_to_##half((float)a))                                       \
     OP1(cvt_##half##_u32, u16, u32, f32_to_##half(odd_f32(a)))                                     \
@@ -108,6 +106,8 @@ static inline float odd_signed(int64_t v) {
     OP1(cvt_##half##_s64, u16, s64, f32_to_##half(odd_signed(a)))
 INT_TO(f16)
 INT_TO(bf16)
+OP1(cvt_f16_u8, u16, u32, f32_to_f16((float)(uint8_t)a))
+OP1(cvt_f16_s8, u16, u32, f32_to_f16((float)(int8_t)a))
 
 // ---- f32 to integer: clamped; NaN gives 0, and in 64 bits the value with the top bit alone ----
 
@@ -148,13 +148,15 @@ static inline uint32_t int_u16(float f) {
     OP1(cvt_##round##_u64##from, u64, T, int_u64(how(value)))                                      \
     OP1(cvt_##round##_s64##from, u64, T, int_s64(how(value)))                                      \
     OP1(cvt_##round##_u16##from, u32, T, int_u16(how(value)))                                      \
-    OP1(cvt_##round##_s16##from, u32, T, int_s16(how(value)))                                      \
-    OP1(cvt_##round##_u8##from, u32, T, int_u8(how(value)))                                        \
-    OP1(cvt_##round##_s8##from, u32, T, int_s8(how(value)))
+    OP1(cvt_##round##_s16##from, u32, T, int_s16(how(value)))
 #define TO_INT(round, how)                                                                         \
     TO_INT_OF(round, , f32, a, how)                                                                \
     TO_INT_OF(round, _f16, u16, f16_to_f32(a), how)                                                \
     TO_INT_OF(round, _bf16, u16, bf16_to_f32(a), how)                                              \
+    OP1(cvt_##round##_u8, u32, f32, int_u8(how(a)))                                                \
+    OP1(cvt_##round##_s8, u32, f32, int_s8(how(a)))                                                \
+    OP1(cvt_##round##_u8_f16, u32, u16, int_u8(how(f16_to_f32(a))))                                \
+    OP1(cvt_##round##_s8_f16, u32, u16, int_s8(how(f16_to_f32(a))))                                \
     OP1(cvt_##round##_f32, f32, f32, how(a))                                                       \
     OP1(cvt_##round##_f16, u16, u16, f32_to_f16(how(f16_to_f32(a))))                               \
     OP1(cvt_##round##_bf16, u16, u16, f32_to_bf16(how(bf16_to_f32(a))))

@@ -300,6 +300,9 @@ static void odd_multiprocessors_and_clusters(void **state) {
     FkmEnv env = {f->tensors, sizes, extents, strides, (int64_t[]){256, 256, 256}, 113};
     assert_true(fkm_eval(&f->steps[0].variants[0].launches[0].grid[0], &env, &v));
     assert_int_equal(v, 112);
+    env.sm_count = 1; /* a grid of none would leave the outputs as they were */
+    assert_true(fkm_eval(&f->steps[0].variants[0].launches[0].grid[0], &env, &v));
+    assert_int_equal(v, 2);
     fkm_free(m);
     free(bytes);
     variants = kept;
