@@ -39,16 +39,19 @@ static int seconds = 60, jobs, most_failures = 5, failures;
 static bool text_only;
 
 static void put_command(const Program *p, const Result *r) {
+    static const char *const names[] = {"no-fuse", "strict", "invariant", "fast-accum"};
     const Which *w = &r->at;
     int set = w->set < 0 ? 0 : w->set;
     Needed n = program_needs(p);
     printf("FK_EMU_SEED=%d FK_EMU_SMS=%d fkrun --device=emu --check", p->emu_seed, p->sms);
     for (int k = 0; k < p->n_sizes; k++)
-        if (n.size[k]) printf(" -s N%d=%lld", k, (long long)p->size[set][k]);
+        if (n.size[k] && !p->bound[k]) printf(" -s N%d=%lld", k, (long long)p->size[set][k]);
     printf("%s", r->layout);
     if (*w->variant && strcmp(w->variant, "*") != 0) printf(" --variant=%s", w->variant);
-    printf(" F.fk -- --ptxas=none%s%s%s\n", p->general ? " --arch=sm_80" : "",
-           w->config & 1 ? " --no-fuse" : "", w->config & 2 ? " --strict" : "");
+    printf("%s F.fk -- --ptxas=none", w->config & FAST_ACCUM ? " --fast-accum" : "");
+    for (int k = 0; k < 4; k++)
+        if (w->config >> k & 1) printf(" --%s", names[k]);
+    printf("%s\n", p->general ? " --arch=sm_80" : "");
 }
 
 static void report(uint64_t number, Result *r) {

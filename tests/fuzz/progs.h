@@ -105,7 +105,8 @@ typedef struct Program {
     uint64_t seed, number;
     int n_sizes, n_sets, n_inputs, n_statements, n_nodes, n_indices;
     int64_t size[MAX_SETS][MAX_SIZES];
-    bool wide[MAX_SIZES]; /* of a contraction of tensors */
+    bool wide[MAX_SIZES];  /* of a contraction of tensors */
+    bool bound[MAX_SIZES]; /* a const, the same in all sets */
     Input input[MAX_INPUTS];
     Statement statement[MAX_STATEMENTS];
     PNode node[MAX_NODES];
@@ -154,7 +155,8 @@ typedef struct Which {
     int config, set;
     char variant[48]; /* "*": the one that libfk takes */
 } Which;
-enum { CONFIGS = 4 }; /* bit 0: --no-fuse, bit 1: --strict */
+/* Bits of a config: options of fkc. */
+enum { NO_FUSE = 1, STRICT = 2, INVARIANT = 4, FAST_ACCUM = 8, CONFIGS = 16 };
 
 typedef struct Result {
     Outcome outcome;

@@ -244,6 +244,18 @@ static void draw_sizes(Gen *g) {
         if (set == 1) p->size[set][gen_below(g, p->n_sizes)] = 1;
         if (set == 2) p->size[set][gen_below(g, p->n_sizes)] = gen_chance(g, 60) ? 0 : 1;
     }
+    for (int k = 0; k < p->n_sizes; k++) p->bound[k] = gen_chance(g, 12);
+}
+
+/* Bound sizes are the same in all sets: the least of them, but not 0. */
+static void bind_sizes(Program *p) {
+    for (int k = 0; k < p->n_sizes; k++) {
+        int64_t least = p->size[0][k];
+        for (int set = 1; set < p->n_sets; set++)
+            if (p->size[set][k] && p->size[set][k] < least) least = p->size[set][k];
+        for (int set = 0; set < p->n_sets && p->bound[k]; set++)
+            p->size[set][k] = least ? least : 1;
+    }
 }
 
 /* The steps that a tree takes for each element. */
@@ -256,7 +268,7 @@ static double steps(const Program *p, int node, int set) {
         times *= (double)p->size[set][p->index_size[x->indices[k]]];
     if (x->kind == P_AXIS) times = 2 * (double)p->size[set][p->index_size[x->index]];
     if (x->kind == P_READ && x->stored) n += steps(p, p->statement[x->tensor].root, set);
-    return n * times;
+    return n * (times > 1 ? times : 1);
 }
 
 /* And the elements of inputs, which are drawn. */
@@ -313,4 +325,5 @@ void program_draw(Program *p, uint64_t seed, uint64_t n) {
     p->sms = gen_chance(&g, 50) ? 132 : 1 + gen_below(&g, 4);
     if (gen_chance(&g, 30)) p->layout = 1 + gen_below(&g, 1000000);
     program_limit(p, p->contraction && !p->general ? 1000000 : 80000);
+    bind_sizes(p);
 }

@@ -74,6 +74,8 @@ static void put_layout(const Job *j, char *to, size_t room) {
 
 static void set_options(Job *j) {
     j->opt = (RunOptions){.check = true, .check_seconds = 5, .seed = 1, .most = -1};
+    j->opt.fast_accum = (j->at.config & FAST_ACCUM) != 0;
+    j->opt.scalars = j->p->layout & 1;
     for (uint32_t k = 0; k < j->fn->n_sizes; k++)
         add(j, &j->opt.size, "%s=%lld", j->fn->sizes[k].name,
             (long long)j->p->size[j->at.set][atoi(j->fn->sizes[k].name + 1)]);
@@ -205,8 +207,10 @@ static void run_config(const Program *p, const char *text, Which which, int conf
     size_t size;
     o.ptxas = "none";
     o.no_expect = 1;
-    o.no_fuse = config & 1;
-    o.strict = config >> 1 & 1;
+    o.no_fuse = (config & NO_FUSE) != 0;
+    o.strict = (config & STRICT) != 0;
+    o.invariant = (config & INVARIANT) != 0;
+    o.fast_accum = (config & FAST_ACCUM) != 0;
     o.arch = p->general ? "sm_80" : "sm_90a";
     which.config = config;
     if (fkc_compile("f.fk", text, strlen(text), &o, &made) != FKC_OK) {

@@ -106,6 +106,12 @@ static bool simpler_types(Shrink *s) {
         q.statement[k].type = T_NONE;
         any |= keeps(s, &q);
     }
+    for (int k = 0; k < s->p->n_sizes; k++) {
+        Program q = *s->p;
+        if (!q.bound[k]) continue;
+        q.bound[k] = false;
+        any |= keeps(s, &q);
+    }
     Program q = *s->p;
     q.layout = 0;
     if (s->p->layout) any |= keeps(s, &q);
@@ -120,7 +126,8 @@ static bool smaller_sizes(Shrink *s) {
         for (int t = 0; t < 4; t++) {
             Program q = *s->p;
             if (less[t] < 1 || less[t] >= q.size[set][k]) continue;
-            q.size[set][k] = less[t];
+            for (int other = 0; other < q.n_sets; other++)
+                if (other == set || q.bound[k]) q.size[other][k] = less[t];
             if (keeps(s, &q)) {
                 any = true;
                 break;

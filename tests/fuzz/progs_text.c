@@ -259,7 +259,7 @@ static void put_inputs(const Program *p, const Needed *n, FILE *to) {
         if (x->rank) fputs("]", to);
     }
     for (int k = 0; k < p->n_sizes; k++) { /* a size must be found by itself */
-        if (!n->size[k] || bare[k]) continue;
+        if (!n->size[k] || bare[k] || p->bound[k]) continue;
         fprintf(to, "%sof%d: u8[N%d]", before, k, k);
         before = ", ";
     }
@@ -280,6 +280,9 @@ static void put_outputs(const Program *p, const Needed *n, FILE *to) {
 
 void program_print(const Program *p, FILE *to) {
     Needed n = program_needs(p);
+    for (int k = 0; k < p->n_sizes; k++)
+        if (n.size[k] && p->bound[k])
+            fprintf(to, "const N%d = %lld\n", k, (long long)p->size[0][k]);
     fputs("fn f(", to);
     put_inputs(p, &n, to);
     fputs(") -> (", to);
