@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk,
+# fp8.fk (as it is, and with --fast-accum), matrices.fk has, forced, at sizes that hang over tiles,
+# stages and slabs, some of them each, deep ones where k is split; matrices also at an offset, padded, or of a layout that
+# TMA refuses. Outputs are compared with the reference and between three launches, bit for bit. What a
+# variant does not take is skipped; every variant of a fn must have run at some sizes.
+#
+#     tests/gpu/forced.sh [JOBS [PATTERN]]     default: 12 at a time; with PATTERN only cases that match it
+#     tests/gpu/forced.sh --dry                shows the cases
+#
+# Writes build-gpu/forced.log. The last line is "N passed, N failed, N skipped".
+set -u
+cd "$(dirname "$0")/../.." && bash tests/gpu/unpack.sh || exit 1
+run=${FKRUN:-build-gpu/fkrun} mods=build-gpu/modules
+export run
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+list() { # MODULE FN: its variants
+    $run --list --fn="$2" "$mods/$1.fkm" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p' | grep -v general
+}
+
+one() { # MODULE FN VARIANT "M N K" OPTIONS...
+    local module=$1 fn=$2 variant=$3 m n k
+    read -r m n k <<< "$4"
+    shift 4
+    [ "$variant" = auto ] || set -- --variant="$variant" "$@"
+    echo "--check --check-seconds=3 --repeat=3 --fn=$fn -s M=$m -s N=$n -s K=$k $* $mods/$module.fkm"
+}
+
+turn=0
+all() { # MODULE FN OPTIONS...: each variant at four of $sizes in turn, and two of $deep if it splits k
+    local module=$1 fn=$2 variant i
+    shift 2
+    for variant in $(list "$module" "$fn") auto; do
+        for i in 0 1 2 3; do
+            one "$module" "$fn" "$variant" "${sizes[(turn + i * 2) % ${#sizes[@]}]}" "$@"
+        done
+        turn=$((turn + 1))
+        [[ $variant == *_split ]] || continue
+        for i in 0 1; do one "$module" "$fn" "$variant" "${deep[(turn + i) % ${#deep[@]}]}" "$@"; done
+    done
+}
+
+batch() { # FN: its batch sizes
+    case $1 in
+    heads) echo -s B=3 -s H=8 ;;
+    inner | lone) echo -s B=3 ;;
+    esac
+}
+
+cases() {
+    local fn more matrix size
+    deep=("1 16 4096" "130 264 2064" "512 512 1024" "1100 2100 4112")
+    sizes=("1 8 64" "64 64 64" "128 256 128" "127 129 72" "129 257 520" "255 1000 584" "1000 136 1024" "300 520 8" "2000 1032 256")
+    for fn in bias_gelu rowcol two gated; do all gemm_cases $fn; done
+    sizes=("8 8 8" "64 64 64" "128 256 128" "136 264 72" "1000 136 1000" "72 1032 584" "264 520 4096")
+    for fn in nt nn tt tn out heads inner lone; do all gemm_orders $fn $(batch $fn); done
+    sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
+    for fn in plain rows inside chain heads wide; do all fp8_cases $fn $(batch $fn); done
+    for fn in plain rows inside chain heads; do all fp8_cases_fast $fn $(batch $fn); done
+    sizes=("64 64 64" "8 16 8" "129 256 128" "200 528 72" "300 1040 584" "1000 144 1000" "72 2064 40")
+    for fn in gated half wide single eight ints aux batch loose long others; do
+        more='' matrix=r
+        case $fn in
+        batch) more='-s B=2 -s H=8' ;;
+        loose) more='-s B=2' ;;
+        others) more='-s V=50' matrix=z ;;
+        ints) matrix=q ;;
+        aux) matrix=g ;;
+        esac
+        all gemm_matrices $fn $more
+        for size in "--pad $matrix=16" "--pad $matrix=3" "--offset $matrix=2" "--transpose $matrix"; do
+            one gemm_matrices $fn auto "200 528 72" $size $more
+        done
+        one gemm_matrices $fn auto "77 531 72" $more
+    done
+}
+
+cases | grep -E -e "${2:-.}" > "$work/cases"
+[ "${1:-}" = --dry ] && { cat "$work/cases"; exit; }
+awk -v dir="$work" '{ print > (dir "/chunk" NR % 48) }' "$work/cases"
+find "$work" -name 'chunk*' | xargs -P "${1:-12}" -I{} bash -c '"$run" --cases={} --case-seconds=60 > {}.log 2>&1'
+cat "$work"/chunk*.log > build-gpu/forced.log
+
+# What a case prints stands before its line "CASE n exit code: its options".
+awk -v all="$(wc -l < "$work/cases")" '
+function kind_of(line,    v, f, m) {
+    match(line, /--variant=[^ ]*/)
+    v = RSTART ? substr(line, RSTART + 10, RLENGTH - 10) : "auto"
+    match(line, /--fn=[^ ]*/)
+    f = substr(line, RSTART + 5, RLENGTH - 5)
+    match(line, /[^\/]*\.fkm/)
+    m = substr(line, RSTART, RLENGTH - 4)
+    return m " " f " " v
+}
+/^CASE / {
+    kind = kind_of($0)
+    seen[kind] += 0
+    n++
+    if ($4 + 0 == 0) { pass++; seen[kind]++ }
+    else if (said ~ /UNSUPPORTED/) skip++
+    else if (++fail <= 12) { print "FAIL " $0; print substr(said, 1, 600) }
+    said = ""
+    next
+}
+{ said = said $0 "\n" }
+END {
+    for (k in seen)
+        if (!seen[k]) { print "FAIL " k ": at no sizes"; fail++ }
+    if (n != all) { print "FAIL " all - n " cases did not end"; fail += all - n }
+    print pass + 0 " passed, " fail + 0 " failed, " skip + 0 " skipped"
+    exit fail > 0
+}' build-gpu/forced.log
