@@ -38,7 +38,7 @@ all() { # MODULE FN OPTIONS...: each variant at four of $sizes in turn, and two 
         done
         turn=$((turn + 1))
         [[ $variant == *_split ]] || continue
-        for i in 0 1; do one "$module" "$fn" "$variant" "${deep[(turn + i) % ${#deep[@]}]}" "$@"; done
+        [ ${#deep[@]} -eq 0 ] || for i in 0 1; do one "$module" "$fn" "$variant" "${deep[(turn + i) % ${#deep[@]}]}" "$@"; done
     done
 }
 
@@ -50,7 +50,7 @@ batch() { # FN: its batch sizes
 }
 
 cases() {
-    local fn more matrix size
+    local fn more matrix size odd
     deep=("1 16 4096" "130 264 2064" "512 512 1024" "1100 2100 4112")
     sizes=("1 8 64" "64 64 64" "128 256 128" "127 129 72" "129 257 520" "255 1000 584" "1000 136 1024" "300 520 8" "2000 1032 256")
     for fn in bias_gelu rowcol two gated; do all gemm_cases $fn; done
@@ -58,19 +58,21 @@ cases() {
     for fn in nt nn tt tn out heads inner lone; do all gemm_orders $fn $(batch $fn); done
     sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
     for fn in plain rows inside chain heads wide; do all fp8_cases $fn $(batch $fn); done
-    for fn in plain rows inside chain heads; do all fp8_cases_fast $fn $(batch $fn); done
+    for fn in plain rows inside chain heads; do all fp8_cases_fast $fn $(batch $fn) --fast-accum; done
     sizes=("64 64 64" "8 16 8" "129 256 128" "200 528 72" "300 1040 584" "1000 144 1000" "72 2064 40")
     for fn in gated half wide single eight ints aux batch loose long others; do
-        more='' matrix=r
+        more='' matrix=r odd=2
         case $fn in
         batch) more='-s B=2 -s H=8' ;;
         loose) more='-s B=2' ;;
         others) more='-s V=50' matrix=z ;;
         ints) matrix=q ;;
         aux) matrix=g ;;
+        wide | single) odd=4 ;;
+        long) odd=4 deep=() ;; # the sine of a sum of thousands
         esac
         all gemm_matrices $fn $more
-        for size in "--pad $matrix=16" "--pad $matrix=3" "--offset $matrix=2" "--transpose $matrix"; do
+        for size in "--pad $matrix=16" "--pad $matrix=3" "--offset $matrix=$odd" "--transpose $matrix"; do
             one gemm_matrices $fn auto "200 528 72" $size $more
         done
         one gemm_matrices $fn auto "77 531 72" $more
