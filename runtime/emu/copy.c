@@ -37,7 +37,8 @@ static uint8_t *flags(const Copy *c, const BoxRow *r, bool store, bool *ok) {
     char where[512];
     *ok = to && !(store && to->input);
     if (*ok && store &&
-        race_global(c->warp, c->i, c->lane, to, r->global, r->count, true, c->add) == STOP)
+        race_global(c->warp, c->i, c->lane, to, r->global, r->count,
+                    FAR_WRITES | FAR_ASYNC | (c->add ? FAR_ATOMIC : 0)) == STOP)
         *ok = false;
     if (!to)
         report(c->warp, c->i, c->lane, REPORT_BOUNDS, "%s %u bytes at 0x%llx: %s",
@@ -59,8 +60,7 @@ static Step mark_loads(const Copy *c, Mbar *b) {
         BoxRow r = row_of(c, row);
         const Region *from =
             r.count ? memory_region(c->warp->cta->cluster->grid, r.global, r.count) : NULL;
-        if (from &&
-            race_global(c->warp, c->i, c->lane, from, r.global, r.count, false, false) == STOP)
+        if (from && race_global(c->warp, c->i, c->lane, from, r.global, r.count, FAR_ASYNC) == STOP)
             return STOP;
     }
     return race_shared(c->warp, c->i, c->lane, c->cta, c->shared, c->bytes, DEED_LOAD, m);

@@ -48,9 +48,10 @@ static bool unwritten(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t byte
 static bool global_in(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, uint32_t bytes,
                       Access access) {
     char where[160];
+    uint32_t how =
+        (access != READ ? FAR_WRITES : 0) | (access == UPDATE || i->strong ? FAR_ATOMIC : 0);
     if (r->input) return true;
-    if (race_global(w, i, lane, r, a, bytes, access != READ, access == UPDATE || i->strong) == STOP)
-        return false;
+    if (race_global(w, i, lane, r, a, bytes, how) == STOP) return false;
     if (!r->written) return true;
     uint8_t *written = r->written + (a - r->at);
     if (access == WRITE) {

@@ -1,5 +1,6 @@
 // The table of instruction forms, with this compilation's handlers.
 #include "runtime/emu/ops_int.h"
+#include "runtime/emu/order_int.h"
 
 extern const Form EMU_NAME(emu_forms)[];
 extern const uint32_t EMU_NAME(emu_n_forms);

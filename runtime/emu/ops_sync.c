@@ -165,9 +165,9 @@ RUN(fence) {
     return NEXT;
 }
 
+// arg: the kinds of memory
 RUN(fence_async) {
-    (void)i;
-    order_proxy_fence(w, m);
+    order_proxy_fence(w, m, i->form->arg);
     return NEXT;
 }
 

@@ -1,6 +1,6 @@
 // See order_int.h. Agents: the cluster's warps, then the wgmma of its warpgroups, the bulk stores
 // of its warps, and its mbarriers as they are made. A vector has an entry for each of them, and
-// then a second one for each warp: what a fence.proxy.async stands behind.
+// then, for each kind of memory, more for each warp: what a fence.proxy.async of it stands behind.
 #include "runtime/emu/order_int.h"
 
 #include <stdlib.h>
@@ -14,21 +14,21 @@ void order_join(Seen *to, const Seen *from) {
 
 static void join_all(const Cluster *c, Seen *to, const Seen *from) {
     for (uint32_t k = 0; k < c->n_agents; k++) order_join(&to[k], &from[k]);
-    for (uint32_t k = 0; k < c->n_warps; k++)
-        order_join(&to[c->room_agents + k], &from[c->room_agents + k]);
+    for (uint32_t k = c->room_agents; k < c->room_agents + PROXIES * c->n_warps; k++)
+        order_join(&to[k], &from[k]);
 }
 
-static size_t vector_bytes(const Cluster *c) {
-    return (c->room_agents + c->n_warps) * sizeof(Seen);
+static size_t length(const Cluster *c) {
+    return c->room_agents + PROXIES * c->n_warps;
 }
 
 void order_clear(const Cluster *c, Seen *s) {
-    memset(s, 0, vector_bytes(c));
+    memset(s, 0, length(c) * sizeof(Seen));
 }
 
 void order_copy(const Cluster *c, Seen *to, const Seen *from) {
     memcpy(to, from, c->n_agents * sizeof *to);
-    memcpy(to + c->room_agents, from + c->room_agents, c->n_warps * sizeof *to);
+    memcpy(to + c->room_agents, from + c->room_agents, PROXIES * c->n_warps * sizeof *to);
 }
 
 // ---- memory ----
@@ -42,7 +42,7 @@ bool order_new(Cluster *c) {
     c->first_mbar = c->first_bulk + c->n_warps;
     c->room_agents = c->first_mbar + c->n_ctas * c->ctas[0].room_mbar;
     uint32_t n = c->n_warps + c->n_ctas * BARRIERS + 2; // the last two: of the cluster's barrier
-    size_t each = c->room_agents + c->n_warps;
+    size_t each = length(c);
     if (!(c->seen = calloc(n, each * sizeof(Seen)))) return false;
     for (uint32_t k = 0; k < c->n_warps; k++) c->warps[k].seen = c->seen + k * each;
     for (uint32_t k = 0; k < c->n_ctas * BARRIERS; k++)
@@ -60,7 +60,7 @@ void order_free(Cluster *c) {
 
 void order_start(Cluster *c) {
     c->n_agents = c->first_mbar;
-    memset(c->seen, 0, (c->n_warps + c->n_ctas * BARRIERS + 2) * vector_bytes(c));
+    memset(c->seen, 0, (c->n_warps + c->n_ctas * BARRIERS + 2) * length(c) * sizeof(Seen));
     for (uint32_t k = 0; k < c->n_warps; k++) {
         Warp *w = &c->warps[k];
         w->tick = 1;
@@ -70,7 +70,7 @@ void order_start(Cluster *c) {
 }
 
 bool order_mbar(Cluster *c, Mbar *b) {
-    size_t each = c->room_agents + c->n_warps;
+    size_t each = length(c);
     if (c->n_agents >= c->room_agents || c->n_agents + 1 >= MARK_MBARRIER) return false;
     if (!b->seen && !(b->seen = malloc(2 * each * sizeof(Seen)))) return false;
     b->done = b->seen + each;
@@ -140,11 +140,14 @@ void order_together(Warp *w) {
     order_tick(w);
 }
 
-void order_proxy_fence(Warp *w, uint32_t lanes) {
+void order_proxy_fence(Warp *w, uint32_t lanes, uint32_t memory) {
     const Cluster *c = w->cta->cluster;
     Seen *fenced = w->seen + c->room_agents, mine = order_own(w, lanes);
-    for (uint32_t k = 0; k < c->n_warps; k++) order_join(&fenced[k], &w->seen[k]);
-    order_join(&fenced[agent_of(w)], &mine);
+    for (uint32_t p = 0; p < PROXIES; p++, fenced += c->n_warps) {
+        if (!(memory >> p & 1)) continue;
+        for (uint32_t k = 0; k < c->n_warps; k++) order_join(&fenced[k], &w->seen[k]);
+        order_join(&fenced[agent_of(w)], &mine);
+    }
     order_tick(w);
 }
 
@@ -190,8 +193,10 @@ bool order_before(const Warp *w, int lane, Mark m) {
     return order_covers(s, m);
 }
 
-bool order_fenced(const Warp *w, Mark m) {
-    return order_covers(&w->seen[w->cta->cluster->room_agents + m.who - 1], m);
+bool order_fenced(const Warp *w, Mark m, uint32_t memory) {
+    const Cluster *c = w->cta->cluster;
+    uint32_t at = c->room_agents + (memory == PROXY_GLOBAL ? c->n_warps : 0);
+    return order_covers(&w->seen[at + m.who - 1], m);
 }
 
 bool order_before_end(const Cta *c, Mark m) {

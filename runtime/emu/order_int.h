@@ -35,7 +35,9 @@ void order_see(Warp *w, const Seen *from);
 // The same by lanes that waited for the loads of an agent.
 void order_see_loads(Warp *w, uint32_t lanes, uint32_t agent, const Seen *from);
 void order_together(Warp *w); // its lanes see each other's accesses
-void order_proxy_fence(Warp *w, uint32_t lanes);
+// A fence.proxy.async of these kinds of memory (bits).
+enum { PROXY_SHARED = 1, PROXY_GLOBAL = 2, PROXIES = 2 };
+void order_proxy_fence(Warp *w, uint32_t lanes, uint32_t memory);
 void order_fence(Warp *w, uint32_t lanes); // of memory, for relaxed accesses behind it
 void order_copy(const Cluster *c, Seen *to, const Seen *from);
 void order_clear(const Cluster *c, Seen *s);
@@ -60,7 +62,7 @@ Mark order_mark_later(const Warp *w, const Ins *i, uint32_t agent, int lane, uin
 // Is what was marked before what the lane (-1: the warp as a whole) does now; and is there a fence
 // between the proxies on the way?
 bool order_before(const Warp *w, int lane, Mark m);
-bool order_fenced(const Warp *w, Mark m);
+bool order_fenced(const Warp *w, Mark m, uint32_t memory);
 
 bool order_before_end(const Cta *c, Mark m); // has a warp of the CTA seen it when it ended?
 

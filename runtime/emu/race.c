@@ -97,7 +97,7 @@ static int behind_write(const Act *a, Mark m) {
         return a->deed == DEED_MMA && m.swizzle != a->mark.swizzle ? REPORT_DESCRIPTOR : FINE;
     }
     if (!before) return m.atomic && deeds[a->deed].atomic ? FINE : REPORT_RACE;
-    return deeds[a->deed].async && !order_fenced(a->w, m) ? REPORT_PROXY : FINE;
+    return deeds[a->deed].async && !order_fenced(a->w, m, PROXY_SHARED) ? REPORT_PROXY : FINE;
 }
 
 // The same of a write behind a read.
@@ -245,7 +245,7 @@ Step race_mbar_used(Warp *w, const Ins *i, int lane, const Mbar *b, bool async) 
     uint32_t by = f->code[m.ins].line;
     ReportKind kind = REPORT_RACE;
     if (order_before(w, lane, m)) {
-        if (!async || b->fenced || order_fenced(w, m)) return NEXT;
+        if (!async || b->fenced || order_fenced(w, m, PROXY_SHARED)) return NEXT;
         kind = REPORT_PROXY;
     }
     if (report_known(w->cta->cluster->grid->reports, kind, i->line)) return NEXT;

@@ -88,21 +88,6 @@ static void name_of(const Warp *w, Far f, char *out, size_t room) {
                  emu_line(w->func->module, at, line, sizeof line));
 }
 
-static Step tell(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, uint32_t bytes,
-                 const char *verb, Far other, bool wrote) {
-    const char *why = i->constant ? "a load with .nc is of what no thread of the launch writes"
-                                  : "nothing orders the two";
-    char who[256];
-    uint64_t v = 0;
-    if (report_known(w->cta->cluster->grid->reports, REPORT_RACE, i->line)) return NEXT;
-    memcpy(&v, (const void *)(uintptr_t)a, bytes < 8 ? bytes : 8);
-    name_of(w, other, who, sizeof who);
-    return report(w, i, lane, REPORT_RACE,
-                  "it %s %u bytes at byte %llu of %s (0x%llx there), which %s %s, and %s", verb,
-                  bytes, (unsigned long long)(a - r->at), r->name, (unsigned long long)v, who,
-                  wrote ? "writes" : "reads", why);
-}
-
 static uint64_t get(const _Atomic uint64_t *p) {
     return atomic_load_explicit(p, memory_order_relaxed);
 }
@@ -116,7 +101,8 @@ typedef struct FarAct {
     Warp *w;
     int lane;
     Far mine, other;
-    bool writes, constant, wrote; // wrote: what it races with is a write
+    bool writes, constant, async;
+    bool wrote, unfenced; // what it races with is a write; there is an order, but no fence
 } FarAct;
 
 static bool races(const FarAct *a, Far m) {
@@ -124,10 +110,23 @@ static bool races(const FarAct *a, Far m) {
     return a->constant || !is_before(a->w, a->lane, m);
 }
 
+// Written by a thread of the cluster, and read by a copy.
+static bool lacks_fence(const FarAct *a, Far m) {
+    const Cluster *c = a->w->cta->cluster;
+    if (!a->async || a->writes || !m.bits || m.linear != c->linear || m.tick == MOST_FAR)
+        return false;
+    Mark mark = {.bits = 0};
+    mark.who = m.who, mark.lane = m.lane, mark.tick = m.tick;
+    return m.who != MOST_WHO && !order_fenced(a->w, mark, PROXY_GLOBAL);
+}
+
 // Of two readers in no order the earlier one is kept; of loads with .nc, which are many, the last.
 static void visit(FarAct *a, FarCell *c) {
     Far write = {.bits = get(&c->write)}, read = {.bits = get(&c->read)};
-    if (races(a, write)) a->other = write, a->wrote = true;
+    if (races(a, write))
+        a->other = write, a->wrote = true;
+    else if (lacks_fence(a, write))
+        a->other = write, a->wrote = a->unfenced = true;
     if (!a->writes) {
         if (a->constant || !read.bits || is_before(a->w, a->lane, read))
             put(&c->read, a->mine.bits);
@@ -151,11 +150,31 @@ static void visit_bytes(FarAct *a, FarCell *word, FarCell *bytes, uint32_t from,
     put(&word->write, a->mine.bits);
 }
 
+static Step tell(const FarAct *act, const Ins *i, const Region *r, uint64_t a, uint32_t bytes) {
+    const char *why = act->unfenced   ? "there is no fence.proxy.async between the two"
+                      : act->constant ? "a load with .nc is of what no thread of the launch writes"
+                                      : "nothing orders the two";
+    ReportKind kind = act->unfenced ? REPORT_PROXY : REPORT_RACE;
+    char who[256];
+    uint64_t v = 0;
+    if (report_known(act->w->cta->cluster->grid->reports, kind, i->line)) return NEXT;
+    memcpy(&v, (const void *)(uintptr_t)a, bytes < 8 ? bytes : 8);
+    name_of(act->w, act->other, who, sizeof who);
+    return report(act->w, i, act->lane, kind,
+                  "it %s %u bytes at byte %llu of %s (0x%llx there), which %s %s, and %s",
+                  act->writes ? "writes" : "reads", bytes, (unsigned long long)(a - r->at), r->name,
+                  (unsigned long long)v, who, act->wrote ? "writes" : "reads", why);
+}
+
 Step race_global(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, uint64_t bytes,
-                 bool writes, bool atomic) {
+                 uint32_t how) {
     if (!r->cells) return NEXT;
-    FarAct act = {.w = w, .lane = lane, .mine = far_mark(w, i, lane, atomic), .writes = writes};
-    act.constant = i->constant;
+    FarAct act = {.w = w,
+                  .lane = lane,
+                  .mine = far_mark(w, i, lane, how & FAR_ATOMIC),
+                  .writes = how & FAR_WRITES,
+                  .constant = i->constant,
+                  .async = how & FAR_ASYNC};
     FarCell *all_bytes = r->cells + words_of(r);
     uint64_t at = a - r->at + r->at % WORD, end = at + bytes;
     while (at < end) {
@@ -168,6 +187,5 @@ Step race_global(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, u
         at += to - from;
     }
     if (!act.other.bits) return NEXT;
-    return tell(w, i, lane, r, a, (uint32_t)bytes, writes ? "writes" : "reads", act.other,
-                act.wrote);
+    return tell(&act, i, r, a, (uint32_t)bytes);
 }

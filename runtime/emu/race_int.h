@@ -28,8 +28,9 @@ void race_mbar(Cta *c, uint32_t at, bool is);
 Step race_mbar_used(Warp *w, const Ins *i, int lane, const Mbar *b, bool async);
 
 // Bytes in a row of a region of global memory, at address a.
+enum { FAR_WRITES = 1, FAR_ATOMIC = 2, FAR_ASYNC = 4 };
 Step race_global(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, uint64_t bytes,
-                 bool writes, bool atomic);
+                 uint32_t how);
 void race_global_new(Region *r); // at a launch; without memory for it nothing is looked for
 void race_global_free(Region *r);
 
