@@ -183,26 +183,44 @@ static const Ix *row_time(const Gemm *g, const Tile *c, const MmaFactor *f) {
     return plus(p, ix_add(p, times(p, lines, 284 - 178), times(p, sectors, 337 - 284)), 178);
 }
 
-/* Of a factor's part of a stage. Zeros for the rest of a box take TMA longer than rows: 700. */
-static const Ix *load_time(const Gemm *g, const Tile *c, const MmaFactor *f, int axis, int rows) {
+/* Rows of a factor's part of a stage that there are, and those of zeros that its boxes bring. */
+static const Ix *rows_there(const Gemm *g, int axis, int rows) {
+    return least(g->t->ix, extent(g, axis), rows);
+}
+
+static const Ix *rows_zero(const Gemm *g, int axis, int rows) {
     IxPool *p = g->t->ix;
-    const Ix *there = least(p, extent(g, axis), rows);
     const Ix *boxes = least(p, times(p, ceil_div(p, extent(g, axis), MMA_BOX), MMA_BOX), rows);
-    const Ix *zeros = times(p, ix_sub(p, boxes, there), c->plain ? 0 : 700);
-    return ix_add(p, ix_mul(p, there, row_time(g, c, f)), zeros);
+    return ix_sub(p, boxes, rows_there(g, axis, rows));
 }
 
 /* Cycles that a stage takes, 128 bytes of k: a multiprocessor issues 4096 16-bit or 8192 fp8
  * multiply-adds a cycle; of a pair's common factor it loads half; a lone group cannot hide all of
- * its turns around the ring. */
+ * its turns around the ring. TMA itself brings a row a cycle, but takes 7 for one of zeros. */
 static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     bool swap = c->kind == SWAP;
-    const Ix *a = load_time(g, c, swap ? &g->m.b : &g->m.a, rows_of(g, c), c->bm / pair_cols(c));
-    const Ix *b = load_time(g, c, swap ? &g->m.a : &g->m.b, cols_of(g, c), c->bn / pair_rows(c));
+    int a_axis = rows_of(g, c), a_rows = c->bm / pair_cols(c);
+    int b_axis = cols_of(g, c), b_rows = c->bn / pair_rows(c);
+    const Ix *a = rows_there(g, a_axis, a_rows), *b = rows_there(g, b_axis, b_rows);
+    const Ix *zeros = ix_add(p, rows_zero(g, a_axis, a_rows), rows_zero(g, b_axis, b_rows));
+    const Ix *tma = ix_add(p, ix_add(p, a, b), times(p, zeros, c->plain ? 0 : 7));
+    a = ix_mul(p, a, row_time(g, c, swap ? &g->m.b : &g->m.a));
+    b = ix_mul(p, b, row_time(g, c, swap ? &g->m.a : &g->m.b));
+    const Ix *loads = ix_max(p, ix_div(p, ix_add(p, a, b), ix_const(p, 100)), tma);
     int64_t area = (int64_t)(c->bm < 64 ? 64 : c->bm) * c->bn, least_time = area / 32;
     if (groups(c) == 1 && least_time < 110) least_time = 110;
-    return most(p, ix_div(p, ix_add(p, a, b), ix_const(p, 100)), least_time);
+    return most(p, loads, least_time);
+}
+
+/* Cycles that memory takes: 2529 bytes of all tensors in one (4.3 TB/s). Narrow tiles read the
+ * large factor again and again; the second-level cache gives 6200. */
+static const Ix *memory_cycles(const Gemm *g, const Tile *c) {
+    IxPool *p = g->t->ix;
+    const Ix *memory = scaled(p, count_bytes(g), 1, 2529);
+    if (groups(c) > 1) return memory;
+    const Ix *stages = ix_mul(p, count_clusters(g, c), ceil_div(p, extent(g, g->m.k), stage_k(g)));
+    return ix_max(p, memory, scaled(p, stages, (c->bm + c->bn) * STAGE_BYTES, 6200));
 }
 
 /* Small tiles move more bytes for a product, which costs clock where the chip is at the limit of
@@ -230,8 +248,8 @@ static const Ix *split_cycles(const Gemm *g, const Tile *c, int slots, const Ix 
 }
 
 /* Nanoseconds at 1.7 GHz, 132 multiprocessors. 5000 cycles go into start and exit, of pairs 6500.
- * With ping-pong one group's epilogue hides behind the other's main loop. Memory gives 2529 bytes a
- * cycle (4.3 TB/s); of the two bounds the lower counts a little too, since neither hides the other
+ * With ping-pong one group's epilogue hides behind the other's main loop. Of arithmetic and memory
+ * the lower bound counts a little too, since neither hides the other
  * wholly. Constants fitted on nine shapes, and on some of misaligned rows, H200, 2026-11. */
 static const Ix *price(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
@@ -253,7 +271,7 @@ static const Ix *price(const Gemm *g, const Tile *c) {
     }
     cycles =
         ix_div(p, ix_mul(p, cycles, power(p, c, extent(g, g->m.k), cycles)), ix_const(p, 1000));
-    const Ix *memory = scaled(p, count_bytes(g), 1, 2529);
+    const Ix *memory = memory_cycles(g, c);
     cycles = ix_add(p, ix_max(p, cycles, memory), scaled(p, ix_min(p, cycles, memory), 1, 8));
     int start = pair_rows(c) * pair_cols(c) > 1 ? 6500 : 5000;
     return scaled(p, plus(p, ix_add(p, cycles, join), start), 10, 17);

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk,
-# fp8.fk (as it is, and with --fast-accum), matrices.fk has, forced, at sizes that hang over tiles,
-# stages and slabs, some of them each, deep ones where k is split; matrices also at an offset, padded, or of a layout that
-# TMA refuses. Outputs are compared with the reference and between three launches, bit for bit. What a
-# variant does not take is skipped; every variant of a fn must have run at some sizes.
+# fp8.fk (as it is, and with --fast-accum), matrices.fk, reduce.fk has, forced, at sizes that hang over
+# tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
+# padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
+# launches, bit for bit. What a variant does not take is skipped;
+# every variant of a fn must have run at some sizes.
 #
 #     tests/gpu/forced.sh [JOBS [PATTERN]]     default: 12 at a time; with PATTERN only cases that match it
 #     tests/gpu/forced.sh --dry                shows the cases
@@ -25,10 +26,12 @@ one() { # MODULE FN VARIANT "M N K" OPTIONS...
     read -r m n k <<< "$4"
     shift 4
     [ "$variant" = auto ] || set -- --variant="$variant" "$@"
-    echo "--check --check-seconds=3 --repeat=3 --fn=$fn -s M=$m -s N=$n -s K=$k $* $mods/$module.fkm"
+    [[ $absent == *M* ]] || set -- -s M="$m" "$@"
+    [[ $absent == *N* ]] || set -- -s N="$n" "$@"
+    echo "--check --check-seconds=3 --repeat=3 --fn=$fn -s K=$k $* $mods/$module.fkm"
 }
 
-turn=0
+turn=0 absent=
 all() { # MODULE FN OPTIONS...: each variant at four of $sizes in turn, and two of $deep if it splits k
     local module=$1 fn=$2 variant i
     shift 2
@@ -59,6 +62,15 @@ cases() {
     sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
     for fn in plain rows inside chain heads wide; do all fp8_cases $fn $(batch $fn); done
     for fn in plain rows inside chain heads; do all fp8_cases_fast $fn $(batch $fn) --fast-accum; done
+    sizes=("1 1 8" "1 136 8" "63 104 64" "65 129 64" "200 257 200" "130 304 40" "300 1040 584" "1000 144 1000" "72 2064 40")
+    for fn in $($run --list $mods/gemm_reduce.fkm | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p'); do
+        more=$($run --list --fn="$fn" $mods/gemm_reduce.fkm | head -n 1)
+        [[ $more == *" M="* ]] || absent+=M
+        [[ $more == *" N="* ]] || absent+=N
+        [[ $more == *" B="* ]] && more='-s B=2' || more=''
+        all gemm_reduce "$fn" $more
+        absent=
+    done
     sizes=("64 64 64" "8 16 8" "129 256 128" "200 528 72" "300 1040 584" "1000 144 1000" "72 2064 40")
     for fn in gated half wide single eight ints aux batch loose long others; do
         more='' matrix=r odd=2

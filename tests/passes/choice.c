@@ -36,10 +36,17 @@ static const Shape shapes[] = {
     {512, 4096, 4096, "coop_128x128"},
     {256, 4096, 4096, "pingpong_64x128"},
     {64, 4096, 4096, "thin_64x32"},
-    {16, 4096, 4096, "thin_64x32 swap_64x16"},
+    {16, 4096, 4096, "swap_64x16"},
     {1, 8192, 8192, "swap_64x16"},
     {8, 14336, 4096, "swap_64x16 thin_64x32"},
-    {33, 8192, 8192, "thin_64x32"},
+    {33, 8192, 8192, "pingpong_64x128"},
+    {64, 8192, 8192, "pingpong_64x128"},
+    {33, 4096, 4096, "thin_64x32 swap_64x16_split"},
+    {40, 2048, 8192, "swap_64x16 swap_64x16_split"},
+    {16, 512, 16384, "swap_64x16_split"},
+    {64, 512, 8192, "swap_64x16_split"},
+    {512, 512, 16384, "direct_128x128_2x1_split"},
+    {512, 512, 4096, "thin_64x32"},
 };
 
 static const Schedule *cheapest(const Step *s, const Shape *at, bool verbose) {
