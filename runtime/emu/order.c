@@ -156,6 +156,13 @@ void order_fence(Warp *w, uint32_t lanes) {
     order_tick(w);
 }
 
+void order_release_fenced(Warp *w, Seen *to) {
+    const Cluster *c = w->cta->cluster;
+    if (!w->fenced.all && !w->fenced.some) return;
+    join_all(c, to, w->seen);
+    order_join(&to[agent_of(w)], &w->fenced);
+}
+
 void order_waited(Warp *w, uint32_t agent, int lane, uint32_t until) {
     Seen s = lane < 0 ? (Seen){until, 0, 0} : (Seen){0, until, 1u << lane};
     order_join(&w->seen[agent], &s);

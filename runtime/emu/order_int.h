@@ -31,6 +31,8 @@ void order_start(Cluster *c);
 
 // What the lanes of a warp did so far, and all that it has seen, is seen by who sees `to`.
 void order_release(Warp *w, uint32_t lanes, Seen *to);
+// By a relaxed arrival: only what the last fence of memory stands behind.
+void order_release_fenced(Warp *w, Seen *to);
 void order_see(Warp *w, const Seen *from);
 // The same by lanes that waited for the loads of an agent.
 void order_see_loads(Warp *w, uint32_t lanes, uint32_t agent, const Seen *from);

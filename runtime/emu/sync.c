@@ -93,7 +93,10 @@ Step sync_cluster_arrive(Warp *w, const Ins *i) {
     w->arrived = true;
     w->arrived_at = c->phase;
     c->came++;
-    if (!i->form->arg) order_release(w, w->live, c->arrived_seen);
+    if (i->form->arg)
+        order_release_fenced(w, c->arrived_seen);
+    else
+        order_release(w, w->live, c->arrived_seen);
     cluster_complete(c);
     return NEXT;
 }

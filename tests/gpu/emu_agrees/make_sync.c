@@ -188,7 +188,7 @@ void make_mbarrier(Make *m, int arg) {
     say(m, "setp.eq.u32 %%p1, %%r3, 0;\nmov.u64 %%d4, bar;");
     say(m, "@%%p1 %s [%%d4], %d;", either(m, "mbarrier.init.shared::cta.b64", arg == INIT),
         arg == ARRIVE_COUNT ? 96 : 32);
-    say(m, "bar.warp.sync 0xffffffff;");
+    say(m, "fence.mbarrier_init.release.cluster;\nbar.warp.sync 0xffffffff;");
     word_at(m, 8, 3);
     say(m, "xor.b32 %%r9, %%r3, 11;");
     word_at(m, 9, 9);
