@@ -31,6 +31,10 @@ Eval *eval_new(const Graph *g, const int64_t *sizes, const EvalTensor *tensors) 
     return e;
 }
 
+void eval_lean(Eval *e, int direction) {
+    e->lean = direction;
+}
+
 void eval_free(Eval *e) {
     if (!e) return;
     for (int i = 0; i < e->g->nodes.n; i++)

@@ -34,13 +34,34 @@ static DType op_vt(const Comp *c, const Node *n) {
     return op_operand(n->op, in, n->nin - 1);
 }
 
+static EvalVal leaning(DType type, DType vt, const EvalVal *in, double by) {
+    EvalVal v = in[0];
+    bool leans = !v.exact && dtype_class(vt) == DC_REAL && dtype_class(type) == DC_REAL &&
+                 dtype_bits(type) < 32;
+    if (leans) v.r *= 1 + by / 65536;
+    return eval_op(OP_cast, type, vt, &v);
+}
+
+static EvalVal cast_up(DType type, DType vt, const EvalVal *in) {
+    return leaning(type, vt, in, 1);
+}
+
+static EvalVal cast_down(DType type, DType vt, const EvalVal *in) {
+    return leaning(type, vt, in, -1);
+}
+
+static EvalFn *fn_of(const Comp *c, Op op) {
+    if (op != OP_cast || !c->e->lean) return eval_fn(op);
+    return c->e->lean > 0 ? cast_up : cast_down;
+}
+
 static EIns op_ins(const Comp *c, const Node *n, int d) {
     DType type = n->op == OP_cast ? n->type : dtype_value(n->type);
     return (EIns){.code = E_OP,
                   .type = (unsigned char)type,
                   .vt = (unsigned char)op_vt(c, n),
                   .d = d,
-                  .u.fn = eval_fn(n->op)};
+                  .u.fn = fn_of(c, n->op)};
 }
 
 static int plain_op(Comp *c, const Node *n, const Ix *const *map) {

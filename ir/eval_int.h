@@ -120,6 +120,7 @@ struct Eval {
     Fn **fn;           /* per node; NULL until wanted */
     Fn **last;         /* per param: an output's node without its last rounding */
     int64_t memo_left; /* slots that may still be allocated */
+    int lean;          /* eval_lean */
     pthread_mutex_t lock;
     EThread *idle;
 };

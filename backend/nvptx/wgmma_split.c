@@ -200,7 +200,9 @@ static Val meet(Wg *w, const Place *p, Val part) {
     block_enter(l, after);
     Val all = wg_phi(l, l->i32, i32c(l, 0), before);
     LLVMAddIncoming(all, &shares, &from, 1);
-    return ptx_shfl_first(l, all);
+    all = ptx_shfl_first(l, all);
+    ptx_sync_warp(l); /* what the one acquired, all may read */
+    return all;
 }
 
 /* The word is needed no more by this warp; by one thread. What was there, in a while. */

@@ -194,6 +194,34 @@ static void layernorm_to_fp8(void **st) {
     case_close(&c);
 }
 
+/* A quotient half way between two bf16 goes to the even one, to the larger or to the smaller; an
+ * input that lies there is no matter of doubt. */
+static const char beside_tie[] = "graph g {\n  size N\n  in x: f32[N] = %0\n  in w: f32[N] = %1\n"
+                                 "  %2: f32[n: N] = div x[n], w[n]\n"
+                                 "  %3: bf16[n: N] = cast %2[n]\n  %4: bf16[n: N] = cast x[n]\n"
+                                 "  %5: f32[; n: N] = sum %3[n]\n  %6: f32[; n: N] = sum %4[n]\n"
+                                 "  out s: f32 = %5\n  out t: f32 = %6\n}\n";
+
+static void leaning(void **st) {
+    (void)st;
+    Case c;
+    const int64_t z[] = {2}, at[1] = {0};
+    case_open(&c, beside_tie, z);
+    double *x = case_values(&c, "x"), *w = case_values(&c, "w"), tie = 1 + 0x1p-8, step = 0x1p-7;
+    x[0] = tie, x[1] = -3, w[0] = 1, w[1] = 1;
+    case_set(&c, "x", x);
+    case_set(&c, "w", w);
+    for (int direction = -1; direction <= 1; direction++) {
+        Eval *e = eval_new(c.g, z, c.t);
+        eval_lean(e, direction);
+        double up = direction > 0 ? step : 0;
+        assert_true(eval_reference(e, 2, at).r == 1 + up - 3);
+        assert_true(eval_reference(e, 3, at).r == 1.0 - 3);
+        eval_free(e);
+    }
+    case_close(&c);
+}
+
 static const char int4_linear[] = "graph int4_linear {\n"
                                   "  size M, K, N\n"
                                   "  in x: bf16[M, K] = %0\n"
@@ -463,6 +491,7 @@ int main(void) {
         cmocka_unit_test(one_finite_among_minus_inf),
         cmocka_unit_test(caches_are_bounded),
         cmocka_unit_test(layernorm_to_fp8),
+        cmocka_unit_test(leaning),
         cmocka_unit_test(int4_weights),
         cmocka_unit_test(gathers_outside_are_zero),
         cmocka_unit_test(prefix_reductions),
