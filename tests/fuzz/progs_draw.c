@@ -210,19 +210,43 @@ static void draw_attention(Gen *g) {
     finish_statement(g, last, true);
 }
 
+/* A reduction of the statement before over one of its indices, with the rest of them or all. */
+static void draw_row_reduction(Gen *g, bool last) {
+    Program *p = g->p;
+    const int from = p->n_statements - 1;
+    const Statement *t = &p->statement[from];
+    int d = gen_below(g, t->rank), op = gen_below(g, RED_PROD);
+    Scope all = {.n = t->rank}, rest = {0};
+    memcpy(all.index, t->index, sizeof *all.index * (size_t)t->rank);
+    for (int k = 0; k < t->rank; k++)
+        if (k != d) rest.index[rest.n++] = t->index[k];
+    int body = read_bare(g, true, from, REAL, all.index, all.n);
+    if (gen_chance(g, 40)) body = gen_call(g, REAL, "abs(%a)", body, 0);
+    if (gen_chance(g, 30)) body = gen_call(g, REAL, "(%a * %b)", body, body);
+    PNode x = {.kind = P_REDUCTION, .value = REAL, .op = op, .n_indices = 1, .n_kids = 1};
+    x.indices[0] = t->index[d];
+    x.kid[0] = body;
+    x.where = gen_chance(g, 15) ? gen_expression(g, &all, COND, 1) : -1;
+    finish_statement(g, add_statement(g, &rest, gen_node(g, x)), last);
+}
+
 static void draw_statement(Gen *g, bool last) {
     Scope s;
     int root;
+    const int n = g->p->n_statements;
+    const Statement *before = &g->p->statement[n ? n - 1 : 0];
+    if (n && before->rank && before->value == REAL && gen_chance(g, 20)) {
+        draw_row_reduction(g, last);
+        return;
+    }
     if (gen_chance(g, 30)) {
         Free f = draw_free(g, &s);
         root = epilogue(g, &f, &s, contraction(g, &f, &s));
     } else {
         s = draw_scope(g);
-        root = gen_expression(g, &s,
-                              gen_chance(g, 78)   ? REAL
-                              : gen_chance(g, 75) ? INT
-                                                  : COND,
-                              1 + gen_below(g, 4));
+        Kind value = gen_chance(g, 78) ? REAL : gen_chance(g, 75) ? INT : COND;
+        int depth = 1 + gen_below(g, 4);
+        root = gen_expression(g, &s, value, depth);
     }
     finish_statement(g, add_statement(g, &s, root), last);
 }
