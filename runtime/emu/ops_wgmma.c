@@ -120,7 +120,11 @@ static Cta *chunk_at(Warp *w, const Ins *i, uint32_t a, uint32_t *at) {
     return NULL;
 }
 
-// When it is asked for, each warp of the group sees to a quarter of what the group reads.
+// When it is asked for, each warp of the group sees to a quarter of what the group reads. A tile
+// may have fewer rows than the 64 of A; what the others read then is of no consequence, and may be
+// under way or of another matrix. So only those that every tile has are looked at: a load brings
+// all rows.
+enum { LEAST_ROWS = 16 };
 static Step mark_reads(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32_t k) {
     uint32_t per = 16 / type_bytes[x->type];
     uint32_t outer = x->transposed ? k : rows, inner = x->transposed ? rows : k;
@@ -128,9 +132,11 @@ static Step mark_reads(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, ui
     m.swizzle = tmap_swizzle_code(x->swizzle) & 3;
     for (uint32_t o = w->id % GROUP_WARPS; o < outer; o += GROUP_WARPS)
         for (uint32_t e = 0; e < inner; e += per) {
-            uint32_t at;
+            uint32_t at, row = x->transposed ? e : o;
             Cta *c = chunk_at(w, i, chunk(x, o, e * 16 / per), &at);
-            if (!c || race_shared(w, i, -1, c, at, 16, DEED_MMA, m) == STOP) return STOP;
+            if (!c) return STOP;
+            if (rows == ROWS && row >= LEAST_ROWS) continue;
+            if (race_shared(w, i, -1, c, at, 16, DEED_MMA, m) == STOP) return STOP;
         }
     return NEXT;
 }

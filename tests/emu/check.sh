@@ -16,11 +16,11 @@ trap 'rm -rf "$work"' EXIT
 fkc=$build/fkc fkrun=$build/fkrun
 pass=0 fail=0 skip=0
 
-module() { # FILE: its module, in $mod; false if time is up or the program is a refused one
+module() { # FILE [OPTIONS]: its module, in $mod; false if time is up or the program is a refused one
     mod=$work/$(basename "$1" .fk).fkm
     head -n 1 "$1" | grep -q '^# refused' && return 1
     [ "$(date +%s)" -ge "$end" ] && return 1
-    "$fkc" --ptxas=none --no-expect "$1" -o "$mod" 2> "$work/said" && return 0
+    "$fkc" --ptxas=none --no-expect "${@:2}" "$1" -o "$mod" 2> "$work/said" && return 0
     echo "FAIL to compile $1"
     cat "$work/said"
     fail=$((fail + 1))
@@ -88,6 +88,9 @@ gemm() {
         run
         run FK_EMU_SMS=2 FK_EMU_SEED=3
     done
+    module tests/emu/narrow.fk --invariant || return
+    echo "--device=emu --check --check-seconds=5 -s M=48 -s N=16 -s K=304 --variant=thin_16x32 $mod" > "$work/cases"
+    run FK_EMU_SMS=2 FK_EMU_SEED=3
 }
 
 reduce() {
