@@ -405,6 +405,7 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
         w->smem += w->groups * w->ring * (BARRIER_BYTES + 4 * t->ngrid) + BARRIER_BYTES / 2;
     int read = (w->stages - 1) * w->stage_bytes + w->a.block; /* of a thin tile in the last */
     if (w->smem < read) w->smem = read;
+    mma_lay_blocks(m, w);
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", w->smem, s->target, target->smem);

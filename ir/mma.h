@@ -120,8 +120,14 @@ typedef struct MmaTiles {
     bool meet;       /* a store lies over what is read by other threads than write it */
     int split;       /* most parts along k of the tiles of the last round; 1: all are whole */
     int slots;       /* CTAs, or clusters, that work at a time */
-    int smem;        /* bytes in all */
+    /* Where warps leave what they have of reduced rows, bytes from the start, and so many of a
+     * group: lines of reduce_cols columns. */
+    int reduce_at, reduce_bytes, reduce_cols;
+    int smem; /* bytes in all */
 } MmaTiles;
+
+/* Rows of a block that is reduced; of one that is whole, all of a group. */
+int mma_block_rows(const Mma *m, const MmaTiles *w);
 
 bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store);
 bool mma_can_bring(const TProg *t, const Mma *m, const TInst *load);

@@ -9,6 +9,8 @@ FK_PRINTF(2, 3) bool mma_no(Str *why, const char *fmt, ...);
 
 /* Do tiles hold whole blocks of what is reduced (mma_nest.c)? */
 bool mma_fits_blocks(const Mma *m, const MmaTiles *w, Str *why);
+/* Shared memory that reductions of rows need, behind all else. */
+void mma_lay_blocks(const Mma *m, MmaTiles *w);
 
 /* Entries of the schedule for stores and loads after the loop (mma_slab.c). */
 bool mma_read_slabs(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why);

@@ -292,22 +292,54 @@ bool mma_nest(const TProg *t, MmaNest *to, Str *why) {
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
+int mma_block_rows(const Mma *m, const MmaTiles *w) {
+    return m->row_block.number < 0 ? w->group_rows : m->row_block.size;
+}
+
+enum { WARPS = 4, PART_COLS = 32 }; /* of a group; most columns worked on together without slabs */
+
+void mma_lay_blocks(const Mma *m, MmaTiles *w) {
+    if (!m->row_block.size || mma_block_rows(m, w) > w->group_rows) return;
+    int lines = WARPS * w->group_rows / mma_block_rows(m, w), bytes = 0;
+    w->reduce_cols = m->col_block.size ? 1 : w->chunk ? w->chunk : PART_COLS;
+    for (int c = 0; c < m->nest.blocks->carries.n; c++) {
+        bool wide = dtype_value(m->nest.blocks->carries.v[c].type) == DT_i64;
+        bytes += lines * w->reduce_cols * (wide ? 8 : 4);
+    }
+    w->reduce_bytes = bytes;
+    w->reduce_at = (w->smem + 15) / 16 * 16;
+    w->smem = w->reduce_at + w->groups * bytes;
+}
+
 /* Registers that hold a group's partial sums. */
 static int held(const Mma *m, const MmaTiles *w) {
-    int each = m->row_block.size ? 1 : w->group_rows / 32;
+    int each = !m->col_block.size  ? 0
+               : m->row_block.size ? w->group_rows / mma_block_rows(m, w)
+                                   : w->group_rows / 32;
     return each * m->nest.blocks->carries.n;
 }
 
+static bool fits_rows(const MmaBlock *b, const MmaTiles *w) {
+    if (!b->size) return true;
+    if (b->number < 0) return b->size <= w->m && b->size <= w->group_rows && w->pair_rows == 1;
+    return !w->thin && b->size % 64 == 0 && w->group_rows % b->size == 0;
+}
+
+static bool fits_cols(const MmaBlock *b, const MmaTiles *w) {
+    if (!b->size) return true;
+    if (b->number < 0) return b->size <= w->n && w->pair_cols == 1;
+    return w->n % b->size == 0 && (!w->chunk || b->size % w->chunk == 0);
+}
+
 bool mma_fits_blocks(const Mma *m, const MmaTiles *w, Str *why) {
-    const MmaBlock *r = &m->row_block, *c = &m->col_block;
     if (!m->nest.blocks) return true;
-    if (r->size) return no(why, "rows are reduced");
     if (w->split > 1) return no(why, "with reductions nothing is split");
-    bool whole = c->number < 0, fits = whole ? c->size <= w->n : w->n % c->size == 0;
-    if (c->size && (!fits || (whole && w->pair_cols > 1)))
-        return no(why, "tiles of %d columns, of which %d are reduced together", w->n, c->size);
-    if (c->size && !whole && w->chunk && c->size % w->chunk)
-        return no(why, "slabs of %d columns, of which %d are reduced together", w->chunk, c->size);
+    if (!fits_rows(&m->row_block, w))
+        return no(why, "tiles of %d rows, of which %d are reduced together", w->m,
+                  m->row_block.size);
+    if (!fits_cols(&m->col_block, w))
+        return no(why, "tiles of %d columns, of which %d are reduced together", w->n,
+                  m->col_block.size);
     int sums = w->group_rows / 64 * w->n / 2;
     if (w->promote) sums += w->sets * w->piece_blocks * w->piece_n / 2;
     if (sums + held(m, w) > w->mma_regs - 24)

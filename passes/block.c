@@ -304,13 +304,6 @@ static bool find(Graph *g, const Node *p, Operand *at) {
     return found && !reduced_before(g, at->node, p);
 }
 
-/* Which the wgmma tier does not take yet. */
-static bool cuts_rows(const Node *p, const Cut *cut) {
-    for (int a = p->rank; a < p->naxes; a++)
-        if (cut[a].kind == BLOCKS && cut[a].block == ROWS) return true;
-    return false;
-}
-
 bool pass_block(PassCtx *cx, Graph *g) {
     bool wgmma = cx->target->has & TGT_W;
     int old = g->nodes.n;
@@ -324,7 +317,7 @@ bool pass_block(PassCtx *cx, Graph *g) {
         int rank, naxes;
         const Node *z = g->nodes.v[at[i].node];
         if (!found[i] || !cut_axes(p, z, &at[i], cut)) continue;
-        if (wgmma && (!block_is_fast(g, z) || cuts_rows(p, cut))) continue;
+        if (wgmma && !block_is_fast(g, z)) continue;
         place_axes(p, cut, &rank, &naxes);
         join_parts(g, p, make_parts(g, p, cut, rank, naxes));
         changed = true;

@@ -382,13 +382,20 @@ static Schedule *bringing(const PassCtx *cx, const Gemm *g, const Tile *c, const
     }
 }
 
+enum { LESS = 2 };
+
+/* Reduced rows need memory too: a stage or two less where that is short. */
 static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     bool pingpong = c->kind == PINGPONG, staged = groups(c) > 1 && c->kind != DIRECT;
     SlabShape x = {g->t, &g->m, pingpong ? c->bm : c->bm / groups(c), groups(c), c->bn, pingpong};
-    Schedule *s = begin(cx, g, c);
-    int slabs = staged ? slabs_store(cx->arena, &x, s) : 0;
-    int stages = stages_in(cx->target->smem - SPARE - slabs, c);
-    end(cx, g, c, stages, 0, s);
+    Schedule *s;
+    int stages, less = 0;
+    do {
+        s = begin(cx, g, c);
+        int slabs = staged ? slabs_store(cx->arena, &x, s) : 0;
+        stages = stages_in(cx->target->smem - SPARE - slabs, c) - less;
+        end(cx, g, c, stages, 0, s);
+    } while (g->m.row_block.size && !fits_tier(g->step, s) && less++ < LESS);
     if (c->split > 1) return s;
     Schedule *other = staged ? bringing(cx, g, c, &x, stages, false) : NULL;
     if (!other && pingpong) other = bringing(cx, g, c, &x, stages, true);

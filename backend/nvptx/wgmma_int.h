@@ -1,9 +1,9 @@
 /* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
  * wgmma_promote.c (with partial sums), wgmma_ring.c (stages), wgmma_load.c (who loads),
  * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_out.c (after the loop),
- * wgmma_reduce.c (reductions of it), wgmma_store.c and wgmma_bring.c (stores and loads there
- * through shared memory), wgmma_slab.c (who copies those), wgmma_split.c (parts of a tile),
- * wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
+ * wgmma_reduce.c, wgmma_reduce_rows.c (reductions of it), wgmma_store.c and wgmma_bring.c (stores
+ * and loads there through shared memory), wgmma_slab.c (who copies those), wgmma_split.c (parts of
+ * a tile), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -127,12 +127,16 @@ void wg_emit_chunk(Wg *w, const Acc *acc, Val col);
 void wg_join(Wg *w, const Work *k, const Acc *acc, Val col0);
 
 /* Reductions of blocks (wgmma_reduce.c); nothing where the program has none. init: for the whole
- * kernel; begin: of a tile; take: the elements of the open rows and columns; part: columns up to
- * the tile's `done`-th (i32), the tensor's `end` (i64) are taken: a block may be whole. */
+ * kernel; begin: of a tile, of a part of its columns; take: the elements of the open rows and
+ * columns, which begin at column `from` of the part; part: of `cols` columns from `col` on, up to
+ * the tile's `done`-th (i32), is taken, of the group's rows from `row` on: a block may be whole.
+ * branch: if (cond) then(w, ctx). */
 void wg_reduce_init(Wg *w);
 void wg_reduce_begin(Wg *w);
-void wg_reduce_take(Wg *w);
-void wg_reduce_part(Wg *w, Val done, Val end);
+void wg_reduce_begin_part(Wg *w);
+void wg_reduce_take(Wg *w, int from);
+void wg_reduce_part(Wg *w, Val row, Val col, int cols, Val done);
+void wg_reduce_branch(Wg *w, Val cond, void (*then)(Wg *w, void *ctx), void *ctx);
 
 /* Where a tile begins: sets the batch axes, returns rows and columns as i64. */
 void wg_decode(Wg *w, Val tile, Val *row0, Val *col0);

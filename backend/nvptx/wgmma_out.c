@@ -52,7 +52,7 @@ static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_ch
         else
             emit_inst(w->l, i);
     }
-    wg_reduce_take(w);
+    wg_reduce_take(w, in_chunk);
     w->l->axis[w->m.cols].open = false;
 }
 
@@ -74,6 +74,7 @@ static void one_part(Wg *w, const Acc *acc, const Part *p) {
     Lower *l = w->l;
     int step = slab_cols(w);
     if (w->t.carried) wg_slab_take(w);
+    wg_reduce_begin_part(w);
     for (int at = 0; at < p->cols; at += step) {
         Val col = LLVMBuildAdd(l->b, p->col, LLVMConstInt(l->i64, (unsigned)at, 0), "");
         one_slab(w, acc, p->from + at, col, p->cols - at < step ? p->cols - at : step, at);
@@ -83,8 +84,7 @@ static void one_part(Wg *w, const Acc *acc, const Part *p) {
     else if (w->t.nstaged)
         wg_flush(w, LLVMBuildTrunc(l->b, p->row, l->i32, ""),
                  LLVMBuildTrunc(l->b, p->col, l->i32, ""), i32c(l, p->slot), p->pending);
-    Val cols = LLVMConstInt(l->i64, (unsigned)p->cols, 0);
-    wg_reduce_part(w, p->done, LLVMBuildAdd(l->b, p->col, cols, ""));
+    wg_reduce_part(w, p->row, p->col, p->cols, p->done);
 }
 
 /* A part's place in the ring is its number in the tile modulo the ring's size. How many of the

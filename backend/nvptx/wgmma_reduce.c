@@ -1,4 +1,5 @@
-/* wgmma_reduce.c - reductions of what was computed after the loop, of a block of columns at a time.
+/* wgmma_reduce.c - reductions of what was computed after the loop, of a block of rows or columns at
+ * a time; here of columns.
  *
  * A thread joins the two elements that it holds of every 8 columns of a row, and such pairs one
  * after the other. At the end of a block the four threads that have a row of it join what they
@@ -6,28 +7,32 @@
  * by the first. The order is the same in all schedules. Elements beyond the end count as the
  * identity.
  */
-#include "backend/nvptx/wgmma_int.h"
+#include "backend/nvptx/wgmma_reduce_int.h"
 
-typedef struct WgReduce {
-    Val **slot; /* by carry and row held: pointer to what is joined so far */
-} WgReduce;
-
-static const TInst *blocks(const Wg *w) {
-    return w->m.nest.blocks;
+const TCarry *reduce_carry(const Wg *w, int c) {
+    return &reduce_loop(w)->carries.v[c];
 }
 
-static int carry_at(const Wg *w, int id) {
+int reduce_step_carry(const Wg *w, const TInst *step) {
     int c = 0;
-    while (blocks(w)->carries.v[c].id != id) c++;
+    while (reduce_carry(w, c)->id != step->args[0]) c++;
     return c;
 }
+
+static int carries(const Wg *w) {
+    return reduce_loop(w) ? reduce_loop(w)->carries.n : 0;
+}
+
+/* ---- before all ------------------------------------------------------------------------------ */
 
 /* What follows the blocks does not depend on what they reduce. */
 static void settle_deps(Wg *w) {
     Lower *l = w->l;
     const TBlock *b = &l->t->body;
-    for (int c = 0; c < blocks(w)->carries.n; c++)
-        l->deps[blocks(w)->carries.v[c].id] &= ~axis_bit(w->m.col_block.axis);
+    AxisSet reduced = 0;
+    if (reduces_cols(w)) reduced |= axis_bit(w->m.cols);
+    if (reduces_rows(w)) reduced |= axis_bit(w->m.rows);
+    for (int c = 0; c < carries(w); c++) l->deps[reduce_carry(w, c)->id] &= ~reduced;
     for (int k = w->m.nest.rest + 1; k < b->inst.n; k++) {
         const TInst *i = b->inst.v[k];
         AxisSet d = 0;
@@ -37,74 +42,114 @@ static void settle_deps(Wg *w) {
     }
 }
 
-static int rows_held(const Wg *w) {
-    return w->t.group_rows / 32;
+static void mark_ix(const Ix *x, bool *needed) {
+    if (x->kind == IX_VALUE) needed[x->num] = true;
+    for (int i = 0; i < x->n && x->has_value; i++) mark_ix(x->arg[i], needed);
+}
+
+static void mark(const TInst *i, bool *needed) {
+    for (int a = 0; a < i->nargs; a++) needed[i->args[a]] = true;
+    for (int d = 0; d < i->nix; d++) mark_ix(i->ix[d], needed);
+}
+
+static bool *find_again(Wg *w) {
+    Lower *l = w->l;
+    const TBlock *b = &l->t->body;
+    bool *needed = ARENA_ARRAY(l->arena, bool, l->t->nvalues + 1);
+    bool *again = ARENA_ARRAY(l->arena, bool, w->m.nest.before + 1);
+    for (int k = w->m.nest.rest + 1; k < b->inst.n; k++) mark(b->inst.v[k], needed);
+    for (int k = w->m.nest.before - 1; k >= 0; k--) {
+        const TInst *i = b->inst.v[k];
+        again[k] = i->id >= 0 && needed[i->id] && (l->deps[i->id] >> w->m.cols & 1);
+        if (again[k]) mark(i, needed);
+    }
+    return again;
 }
 
 void wg_reduce_init(Wg *w) {
     Lower *l = w->l;
-    if (!blocks(w)) return;
+    if (!reduce_loop(w)) return;
     settle_deps(w);
-    int n = blocks(w)->carries.n;
-    w->reduce = ARENA_NEW(l->arena, WgReduce);
-    w->reduce->slot = ARENA_ARRAY(l->arena, Val *, n);
-    for (int c = 0; c < n; c++) {
-        Val *slot = w->reduce->slot[c] = ARENA_ARRAY(l->arena, Val, rows_held(w));
-        Ty type = reg_type(l, blocks(w)->carries.v[c].type);
-        for (int r = 0; r < rows_held(w); r++) slot[r] = LLVMBuildAlloca(l->frame, type, "part");
+    WgReduce *r = w->reduce = ARENA_NEW(l->arena, WgReduce);
+    r->again = find_again(w);
+    r->slots = !reduces_cols(w)  ? 0
+               : reduces_rows(w) ? w->t.group_rows / mma_block_rows(&w->m, &w->t)
+                                 : reduce_rows_held(w);
+    r->slot = ARENA_ARRAY(l->arena, Val *, carries(w));
+    for (int c = 0; c < carries(w); c++) {
+        Ty type = reg_type(l, reduce_carry(w, c)->type);
+        r->slot[c] = ARENA_ARRAY(l->arena, Val, r->slots + 1);
+        for (int k = 0; k < r->slots; k++) r->slot[c][k] = LLVMBuildAlloca(l->frame, type, "part");
     }
 }
 
 static void reset(Wg *w, int c) {
     Lower *l = w->l;
-    const TCarry *y = &blocks(w)->carries.v[c];
-    for (int r = 0; r < rows_held(w); r++)
-        LLVMBuildStore(l->b, identity(l, y->red, y->type), w->reduce->slot[c][r]);
+    const TCarry *y = reduce_carry(w, c);
+    for (int k = 0; k < w->reduce->slots; k++)
+        LLVMBuildStore(l->b, identity(l, y->red, y->type), w->reduce->slot[c][k]);
 }
 
 void wg_reduce_begin(Wg *w) {
-    for (int c = 0; blocks(w) && c < blocks(w)->carries.n; c++) reset(w, c);
+    for (int c = 0; c < carries(w); c++) reset(w, c);
+}
+
+void wg_reduce_begin_part(Wg *w) {
+    if (carries(w) && !reduces_cols(w)) reduce_rows_begin_part(w);
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static Val join(Wg *w, const TCarry *y, Val a, Val b) {
+Val reduce_join(Wg *w, const TCarry *y, Val a, Val b) {
     return op_emit_exact(w->l, reduce_combine(y->red), y->type, a, b);
 }
 
-/* The identity where the element is beyond the end. */
-static Val element(Wg *w, const TInst *step, const TCarry *y, Val v, int col) {
-    Lower *l = w->l;
-    Val in = l->axis[w->m.cols].in[col];
-    v = type_widen(l, l->type[step->args[1]], y->type, v);
-    return in ? LLVMBuildSelect(l->b, in, v, identity(l, y->red, y->type), "") : v;
+static Val or_identity(Wg *w, const TCarry *y, Val v, Val in) {
+    return in ? LLVMBuildSelect(w->l->b, in, v, identity(w->l, y->red, y->type), "") : v;
 }
 
-static void take(Wg *w, const TInst *step) {
+Val *reduce_elements(Wg *w, const TInst *step) {
     Lower *l = w->l;
-    int c = carry_at(w, step->args[0]), cols = l->axis[w->m.cols].count;
-    const TCarry *y = &blocks(w)->carries.v[c];
+    const AxisState *rows = &l->axis[w->m.rows], *cols = &l->axis[w->m.cols];
+    const TCarry *y = reduce_carry(w, reduce_step_carry(w, step));
     Frag elem = value_of(l, step->args[1]);
     Frag all = frag_new(l, axis_bit(w->m.rows) | axis_bit(w->m.cols));
-    for (int k = 0; k < all.n; k++) { /* as rows x columns */
+    Val *out = ARENA_ARRAY(l->arena, Val, all.n);
+    for (int k = 0; k < all.n; k++) {
         int r = frag_coord(l, all.mask, k, w->m.rows), at = frag_coord(l, all.mask, k, w->m.cols);
         Val v = elem.v[frag_at(l, all.mask, k, elem.mask)];
-        all.v[r * cols + at] = element(w, step, y, v, at);
+        v = type_widen(l, l->type[step->args[1]], y->type, v);
+        if (reduces_cols(w)) v = or_identity(w, y, v, cols->in[at]);
+        if (reduces_rows(w)) v = or_identity(w, y, v, rows->in[r]);
+        out[r * cols->count + at] = v;
     }
-    Ty type = reg_type(l, y->type);
-    for (int r = 0; r < rows_held(w); r++) {
-        Val slot = w->reduce->slot[c][r], sum = LLVMBuildLoad2(l->b, type, slot, "");
-        for (int at = 0; at < cols; at += 2) {
-            const Val *pair = &all.v[r * cols + at];
-            sum = join(w, y, sum, join(w, y, pair[0], pair[1]));
-        }
+    return out;
+}
+
+static void take_cols(Wg *w, const TInst *step) {
+    Lower *l = w->l;
+    int c = reduce_step_carry(w, step), cols = l->axis[w->m.cols].count;
+    const TCarry *y = reduce_carry(w, c);
+    const Val *v = reduce_elements(w, step);
+    for (int r = 0; r < reduce_rows_held(w); r++) {
+        Val slot = w->reduce->slot[c][r],
+            sum = LLVMBuildLoad2(l->b, reg_type(l, y->type), slot, "");
+        for (int at = 0; at < cols; at += 2, v += 2)
+            sum = reduce_join(w, y, sum, reduce_join(w, y, v[0], v[1]));
         LLVMBuildStore(l->b, sum, slot);
     }
 }
 
-void wg_reduce_take(Wg *w) {
-    for (int k = 0; blocks(w) && k < blocks(w)->body.inst.n; k++)
-        take(w, blocks(w)->body.inst.v[k]);
+void wg_reduce_take(Wg *w, int from) {
+    for (int k = 0; carries(w) && k < reduce_loop(w)->body.inst.n; k++) {
+        const TInst *step = reduce_loop(w)->body.inst.v[k];
+        if (!reduces_cols(w))
+            reduce_rows_take(w, step, from);
+        else if (reduces_rows(w))
+            reduce_both_take(w, step);
+        else
+            take_cols(w, step);
+    }
 }
 
 /* ---- the end of a block ---------------------------------------------------------------------- */
@@ -112,64 +157,97 @@ void wg_reduce_take(Wg *w) {
 /* Of the four threads of a row. */
 static void join_lanes(Wg *w, int c) {
     Lower *l = w->l;
-    const TCarry *y = &blocks(w)->carries.v[c];
+    const TCarry *y = reduce_carry(w, c);
     Frag f = frag_new(l, frag_live(l, axis_bit(w->m.rows)));
-    for (int r = 0; r < rows_held(w); r++) {
+    for (int r = 0; r < reduce_rows_held(w); r++) {
         Val v = LLVMBuildLoad2(l->b, reg_type(l, y->type), w->reduce->slot[c][r], "");
-        for (int d = 1; d < 4; d *= 2) v = join(w, y, v, ptx_shfl_xor(l, v, d));
+        for (int d = 1; d < 4; d *= 2) v = reduce_join(w, y, v, ptx_shfl_xor(l, v, d));
         f.v[r] = v;
     }
     l->value[y->id] = f;
 }
 
-/* The block that ends before column `end`, of which there may be fewer. */
-static void open_number(Wg *w, Val end) {
+Val reduce_open_number(Wg *w, const MmaBlock *b, Val at) {
     Lower *l = w->l;
-    const MmaBlock *b = &w->m.col_block;
-    if (b->number < 0) return;
-    Val size = LLVMConstInt(l->i64, (unsigned)b->size, 0), one = LLVMConstInt(l->i64, 1, 0);
-    Val at = LLVMBuildSub(l->b, LLVMBuildUDiv(l->b, end, size, ""), one, "");
     wg_open_one(w, b->number, at);
     Val n = uniform_ix(l, l->t->axes.v[b->number].extent);
-    l->axis[b->number].in[0] = LLVMBuildICmp(l->b, LLVMIntSLT, at, n, "");
-    l->axis[b->number].raw = true;
+    return LLVMBuildICmp(l->b, LLVMIntSLT, at, n, "");
 }
 
-/* What follows the blocks; of each row the first thread touches memory. */
-static void emit_rest(Wg *w) {
-    Lower *l = w->l;
-    AxisState all = l->axis[w->m.rows], *rows = &l->axis[w->m.rows];
-    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->col, i32c(l, 0), "");
-    rows->in = ARENA_ARRAY(l->arena, Val, all.count);
-    for (int r = 0; r < all.count; r++)
-        rows->in[r] = all.in[r] ? LLVMBuildAnd(l->b, all.in[r], first, "") : first;
-    for (int k = w->m.nest.rest + 1; k < l->t->body.inst.n; k++) emit_inst(l, l->t->body.inst.v[k]);
-    l->axis[w->m.rows] = all;
+void reduce_emit_rest(Wg *w) {
+    const TBlock *b = &w->l->t->body;
+    for (int k = w->m.nest.rest + 1; k < b->inst.n; k++) emit_inst(w->l, b->inst.v[k]);
 }
 
-static void finish(Wg *w, Val end) {
-    Lower *l = w->l;
-    for (int c = 0; c < blocks(w)->carries.n; c++) join_lanes(w, c);
-    open_number(w, end);
-    emit_rest(w);
-    for (int c = 0; c < blocks(w)->carries.n; c++) reset(w, c);
-    if (w->m.col_block.number >= 0) l->axis[w->m.col_block.number].open = false;
-}
-
-void wg_reduce_part(Wg *w, Val done, Val end) {
+/* What follows blocks of columns, the last of which ends before `end`; of each row the first thread
+ * touches memory. There may be no such block. */
+static void rest_of_cols(Wg *w, Val end) {
     Lower *l = w->l;
     const MmaBlock *b = &w->m.col_block;
-    if (!blocks(w)) return;
-    if (b->number >= 0) done = LLVMBuildURem(l->b, done, i32c(l, b->size), "");
-    Val is_end = LLVMBuildICmp(l->b, LLVMIntEQ, done, i32c(l, b->number < 0 ? w->t.n : 0), "");
-    if (LLVMIsConstant(is_end)) {
-        if (LLVMConstIntGetZExtValue(is_end)) finish(w, end);
-        return;
+    AxisState all = l->axis[w->m.rows], *rows = &l->axis[w->m.rows];
+    Val mine = LLVMBuildICmp(l->b, LLVMIntEQ, w->col, i32c(l, 0), "");
+    if (b->number >= 0) {
+        Val size = LLVMConstInt(l->i64, (unsigned)b->size, 0), one = LLVMConstInt(l->i64, 1, 0);
+        Val at = LLVMBuildSub(l->b, LLVMBuildUDiv(l->b, end, size, ""), one, "");
+        mine = LLVMBuildAnd(l->b, mine, reduce_open_number(w, b, at), "");
     }
+    rows->in = ARENA_ARRAY(l->arena, Val, all.count);
+    for (int r = 0; r < all.count; r++)
+        rows->in[r] = all.in[r] ? LLVMBuildAnd(l->b, all.in[r], mine, "") : mine;
+    reduce_emit_rest(w);
+    l->axis[w->m.rows] = all;
+    if (b->number >= 0) l->axis[b->number].open = false;
+}
+
+static void end_block(Wg *w, Val row, Val end) {
+    if (reduces_rows(w)) {
+        reduce_both_block(w, row, end);
+    } else {
+        for (int c = 0; c < carries(w); c++) join_lanes(w, c);
+        rest_of_cols(w, end);
+    }
+    for (int c = 0; c < carries(w); c++) reset(w, c);
+}
+
+/* Stored bits that were made in a branch are not there after it. */
+static void forget_bits(Lower *l) {
+    l->narrow = (Map){.arena = l->arena};
+    l->wide = (Map){.arena = l->arena};
+}
+
+void wg_reduce_branch(Wg *w, Val cond, void (*then)(Wg *w, void *ctx), void *ctx) {
+    Lower *l = w->l;
     LLVMBasicBlockRef block = block_new(l, "block"), after = block_new(l, "blocks");
-    LLVMBuildCondBr(l->b, is_end, block, after);
+    LLVMBuildCondBr(l->b, cond, block, after);
     block_enter(l, block);
-    finish(w, end);
+    then(w, ctx);
+    forget_bits(l);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
+}
+
+typedef struct End {
+    Val row, col;
+} End;
+
+static void end_block_of(Wg *w, void *ctx) {
+    const End *e = ctx;
+    end_block(w, e->row, e->col);
+}
+
+void wg_reduce_part(Wg *w, Val row, Val col, int cols, Val done) {
+    Lower *l = w->l;
+    const MmaBlock *b = &w->m.col_block;
+    if (!carries(w)) return;
+    if (!reduces_cols(w)) {
+        reduce_rows_part(w, row, col, cols);
+        return;
+    }
+    Val end = LLVMBuildAdd(l->b, col, LLVMConstInt(l->i64, (unsigned)cols, 0), "");
+    if (b->number >= 0) done = LLVMBuildURem(l->b, done, i32c(l, b->size), "");
+    Val is_end = LLVMBuildICmp(l->b, LLVMIntEQ, done, i32c(l, b->number < 0 ? w->t.n : 0), "");
+    if (!LLVMIsConstant(is_end))
+        wg_reduce_branch(w, is_end, end_block_of, &(End){row, end});
+    else if (LLVMConstIntGetZExtValue(is_end))
+        end_block(w, row, end);
 }

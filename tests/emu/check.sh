@@ -94,27 +94,26 @@ gemm() {
 }
 
 reduce() {
-    local file=tests/gpu/reduce.fk fn variant sizes size fns
+    local file=tests/gpu/reduce.fk fn variant size head
     module $file || return
-    fns=$("$fkrun" --list "$mod" | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p')
-    for fn in $fns; do
+    for fn in $("$fkrun" --list "$mod" | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p'); do
         : > "$work/cases"
-        sizes="1,8,64 65,136,80 130,264,48"
+        head=$("$fkrun" --list --fn="$fn" "$mod" | head -n 1)
         for variant in $("$fkrun" --list --fn="$fn" "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p' | sort -u); do
             [ "$variant" = general ] && continue
-            for size in $sizes; do
-                IFS=, read -r m n k <<< "$size"
-                case $fn in
-                whole) size="-s M=$m -s K=$k" ;;
-                short) size="-s N=$n -s K=$k" ;;
-                batch) size="-s B=2 -s M=$n -s N=$m -s K=$k" ;;
-                *) size="-s M=$m -s N=$n -s K=$k" ;;
-                esac
+            for mnk in "72 136 80" "136 264 48"; do
+                read -r m n k <<< "$mnk"
+                size="-s K=$k"
+                [[ $head == *" M="* ]] && size+=" -s M=$m"
+                [[ $head == *" N="* ]] && size+=" -s N=$n"
+                [[ $head == *" B="* ]] && size+=" -s B=2"
                 echo "--device=emu --check --check-seconds=5 --fn=$fn $size --variant=$variant $mod" >> "$work/cases"
             done
         done
+        cp "$work/cases" "$work/both"
+        grep K=80 "$work/both" > "$work/cases"
         run
-        sed -i '/M=1 /d' "$work/cases"
+        grep K=48 "$work/both" > "$work/cases"
         run FK_EMU_SMS=2 FK_EMU_SEED=3
     done
 }

@@ -62,7 +62,7 @@ cases() {
     sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
     for fn in plain rows inside chain heads wide; do all fp8_cases $fn $(batch $fn); done
     for fn in plain rows inside chain heads; do all fp8_cases_fast $fn $(batch $fn) --fast-accum; done
-    sizes=("1 1 8" "1 136 8" "63 104 64" "65 129 64" "200 257 200" "130 304 40" "300 1040 584" "1000 144 1000" "72 2064 40")
+    sizes=("1 1 8" "1 136 8" "72 104 64" "65 129 64" "200 257 200" "191 304 40" "296 1040 592" "1000 144 1008" "72 2064 48")
     for fn in $($run --list $mods/gemm_reduce.fkm | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p'); do
         more=$($run --list --fn="$fn" $mods/gemm_reduce.fkm | head -n 1)
         [[ $more == *" M="* ]] || absent+=M

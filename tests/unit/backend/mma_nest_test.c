@@ -212,6 +212,13 @@ static void test_tiles(void **state) {
     assert_non_null(strstr(tiles(rows, "  axis m tile 128\n  axis ni tile 192\n", ""), no));
     no = "tiles of 192 columns, of which 200 are reduced together";
     assert_non_null(strstr(tiles(whole, "  axis m tile 128\n  axis n tile 192\n", ""), no));
+    assert_string_equal(tiles(both, "  axis mi tile 128\n  axis ni tile 256\n", ""), "");
+    assert_string_equal(tiles(rows, "  axis ni tile 256\n  axis m tile 128\n", ""), "");
+    no = "tiles of 128 rows, of which 128 are reduced together"; /* a group has 64 */
+    assert_non_null(strstr(tiles(rows, "  axis ni tile 128\n  axis m tile 128\n", ""), no));
+    no = "with reductions nothing is split";
+    assert_non_null(
+        strstr(tiles(rows, "  axis m tile 128\n  axis ni tile 128\n", "  split 4\n"), no));
     no = "tiles of 256 columns, of which 200 are reduced together"; /* a pair has two tiles */
     assert_non_null(
         strstr(tiles(whole, "  axis m tile 128\n  axis n tile 256\n", "  cluster 1 2 1\n"), no));
