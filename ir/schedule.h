@@ -44,6 +44,9 @@
  * many parts along k; their sums meet in scratch memory and are added in the order of k, and what
  * follows the loop is done by all parts, each for some columns, from registers to global memory.
  *
+ * Where all this stands in loops over blocks that are reduced (ir/mma.h), the axis inside of a
+ * block stands for the elements that the blocks cut: its tile is whole blocks.
+ *
  * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
  * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the
  * rows'.
