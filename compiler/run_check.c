@@ -244,8 +244,16 @@ static double limit_of(const Tolerance *tol, const Sums *u, double want, bool in
     return integer ? (double)tol->integer : tol->element * fmax(fabs(want), rms);
 }
 
+static bool has_fp8(const Run *r) {
+    bool has = false;
+    for (int i = 0; i < r->n; i++)
+        has |= dtype_bits(r->tensors[i].type) == 8 && dtype_class(r->tensors[i].type) == DC_REAL;
+    return has;
+}
+
 /* Where an output is made of rounded values and a sum came out beside a tie, the reference may be
- * what the other rounding makes: the nearest between the two. */
+ * what the other rounding makes: the nearest between the two. Sums are good to some 2^-16, of fp8
+ * products to 2^-12. */
 static void lean(Run *r, Work *w, const Tolerance *tol) {
     enum { MOST = 200 };
     const RunTensor *t = &r->tensors[w->param];
@@ -253,6 +261,7 @@ static void lean(Run *r, Work *w, const Tolerance *tol) {
     Sums u = sum_up(w, t->type);
     Eval *sure = w->eval, *to[2] = {NULL, NULL};
     int64_t index[RUN_RANK];
+    double by = has_fp8(r) ? 0x1p-12 : 0x1p-16;
     for (int i = 0, n = 0; i < w->points->n && n < MOST && !integer; i++) {
         Sample *s = &w->samples[i];
         if (!s->done || s->unsure || special(s, &right)) continue;
@@ -260,7 +269,7 @@ static void lean(Run *r, Work *w, const Tolerance *tol) {
         double least = s->want, most = s->want;
         run_unflatten(t, w->points->v[i], index);
         for (int k = 0; k < 2; k++) {
-            if (!to[k]) eval_lean(to[k] = run_eval(r), k ? 1 : -1);
+            if (!to[k]) eval_lean(to[k] = run_eval(r), k ? by : -by);
             w->eval = to[k];
             double v = reference(w, index, &unsure);
             least = fmin(least, v), most = fmax(most, v);

@@ -31,8 +31,8 @@ Eval *eval_new(const Graph *g, const int64_t *sizes, const EvalTensor *tensors) 
     return e;
 }
 
-void eval_lean(Eval *e, int direction) {
-    e->lean = direction;
+void eval_lean(Eval *e, double by) {
+    e->lean = by;
 }
 
 void eval_free(Eval *e) {

@@ -50,9 +50,9 @@ typedef struct Eval Eval;
  * to repeat are memoised point by point, in caches of bounded size. */
 Eval *eval_new(const Graph *g, const int64_t *sizes, const EvalTensor *tensors);
 /* Before any value is asked for: casts of inexact reals to narrower ones round as if these were
- * 2^-16 larger (direction 1) or smaller (-1) in magnitude. A device's sum may lie on the other side
- * of a tie; what it then makes of it lies about where these two evaluators say. */
-void eval_lean(Eval *e, int direction);
+ * larger in magnitude by so much of themselves (or smaller, below 0). A device's sum may lie on the
+ * other side of a tie; what it then makes of it lies about where two such evaluators say. */
+void eval_lean(Eval *e, double by);
 void eval_free(Eval *e);
 /* One element of a node's value. Thread-safe. */
 EvalVal eval_at(Eval *e, int node, const int64_t *index);

@@ -34,25 +34,10 @@ static DType op_vt(const Comp *c, const Node *n) {
     return op_operand(n->op, in, n->nin - 1);
 }
 
-static EvalVal leaning(DType type, DType vt, const EvalVal *in, double by) {
-    EvalVal v = in[0];
-    bool leans = !v.exact && dtype_class(vt) == DC_REAL && dtype_class(type) == DC_REAL &&
-                 dtype_bits(type) < 32;
-    if (leans) v.r *= 1 + by / 65536;
-    return eval_op(OP_cast, type, vt, &v);
-}
-
-static EvalVal cast_up(DType type, DType vt, const EvalVal *in) {
-    return leaning(type, vt, in, 1);
-}
-
-static EvalVal cast_down(DType type, DType vt, const EvalVal *in) {
-    return leaning(type, vt, in, -1);
-}
-
-static EvalFn *fn_of(const Comp *c, Op op) {
-    if (op != OP_cast || !c->e->lean) return eval_fn(op);
-    return c->e->lean > 0 ? cast_up : cast_down;
+/* A cast that eval_lean means. */
+static bool leans(const Comp *c, const Node *n, DType vt) {
+    return c->e->lean != 0 && n->op == OP_cast && dtype_class(vt) == DC_REAL &&
+           dtype_class(n->type) == DC_REAL && dtype_bits(n->type) < 32;
 }
 
 static EIns op_ins(const Comp *c, const Node *n, int d) {
@@ -61,13 +46,18 @@ static EIns op_ins(const Comp *c, const Node *n, int d) {
                   .type = (unsigned char)type,
                   .vt = (unsigned char)op_vt(c, n),
                   .d = d,
-                  .u.fn = fn_of(c, n->op)};
+                  .u.fn = eval_fn(n->op)};
 }
 
 static int plain_op(Comp *c, const Node *n, const Ix *const *map) {
     int arg[3] = {0};
     FK_ASSERT(n->nin <= 3);
     for (int i = 0; i < n->nin; i++) arg[i] = arg_value(c, n, i, map);
+    if (leans(c, n, op_vt(c, n))) {
+        EIns lean = {.code = E_LEAN, .d = c->nv++, .a = arg[0], .w.scale = 1 + c->e->lean};
+        ec_emit(c, lean);
+        arg[0] = lean.d;
+    }
     EIns i = op_ins(c, n, c->nv++);
     i.a = arg[0];
     i.b = arg[n->nin > 1 ? 1 : 0]; /* any register for what is not there */

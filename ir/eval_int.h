@@ -38,6 +38,7 @@ typedef enum ECode {
     E_JOINR,  /* v[d] += v[a], reals */
     E_WIDEN,  /* v[d] = v[a] as an f32 */
     E_MOVE,   /* v[d] = v[a] */
+    E_LEAN,   /* v[d] = v[a], a real, times w.scale unless it is exact */
     E_TAINT,  /* v[d].unsure |= v[a].unsure */
     E_CALL,   /* v[d] = call at x[args...] */
     E_FALSE,  /* unless v[a]: goto to */
@@ -63,6 +64,7 @@ typedef struct EIns {
     union {
         const int *args;    /* E_CALL */
         const EvalVal *val; /* E_CONST */
+        double scale;       /* E_LEAN */
     } w;
 } EIns;
 
@@ -120,7 +122,7 @@ struct Eval {
     Fn **fn;           /* per node; NULL until wanted */
     Fn **last;         /* per param: an output's node without its last rounding */
     int64_t memo_left; /* slots that may still be allocated */
-    int lean;          /* eval_lean */
+    double lean;       /* eval_lean */
     pthread_mutex_t lock;
     EThread *idle;
 };

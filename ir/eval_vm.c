@@ -136,6 +136,10 @@ static const EIns *run_frame(EThread *t, EFrame *f) {
             break;
         case E_WIDEN: v[i->d] = eval_widen((DType)i->type, DT_f32, v[i->a]); break;
         case E_MOVE: v[i->d] = v[i->a]; break;
+        case E_LEAN:
+            v[i->d] = v[i->a];
+            if (!v[i->d].exact) v[i->d].r *= i->w.scale;
+            break;
         case E_TAINT: v[i->d].unsure = v[i->d].unsure || v[i->a].unsure; break;
         case E_FALSE:
             if (!v[i->a].i) i = code + i->to - 1;

@@ -213,7 +213,7 @@ static void leaning(void **st) {
     case_set(&c, "w", w);
     for (int direction = -1; direction <= 1; direction++) {
         Eval *e = eval_new(c.g, z, c.t);
-        eval_lean(e, direction);
+        eval_lean(e, direction * 0x1p-16);
         double up = direction > 0 ? step : 0;
         assert_true(eval_reference(e, 2, at).r == 1 + up - 3);
         assert_true(eval_reference(e, 3, at).r == 1.0 - 3);
