@@ -64,6 +64,11 @@ static bool is_float(AtomicType t) {
     return t >= TYPE_F32;
 }
 
+// Subnormals as zeros of their sign.
+static float flushed(float f) {
+    return fabsf(f) < 0x1p-126f ? copysignf(0, f) : f;
+}
+
 static float combine_float(AtomicOp op, float a, float b) {
     if (op == ATOMIC_ADD) return a + b;
     if (a != a || b != b) return a != a ? b : a;
@@ -71,8 +76,11 @@ static float combine_float(AtomicOp op, float a, float b) {
 }
 
 static uint64_t float_after(AtomicOp op, AtomicType t, uint64_t a, uint64_t b) {
-    if (t == TYPE_F32) {
-        float f = combine_float(op, num_f32((uint32_t)a), num_f32((uint32_t)b));
+    if (t == TYPE_F32 || t == TYPE_F32_FTZ) {
+        float x = num_f32((uint32_t)a), y = num_f32((uint32_t)b);
+        bool ftz = t == TYPE_F32_FTZ;
+        float f =
+            ftz ? flushed(combine_float(op, flushed(x), flushed(y))) : combine_float(op, x, y);
         return f != f ? 0x7fffffff : num_bits(f);
     }
     uint64_t low = keep_half(t, combine_float(op, get_half(t, a), get_half(t, b)));

@@ -26,7 +26,8 @@ typedef enum AtomicType {
     TYPE_F16,
     TYPE_BF16,
     TYPE_F16X2,
-    TYPE_BF16X2
+    TYPE_BF16X2,
+    TYPE_F32_FTZ // sums in global memory flush subnormals
 } AtomicType;
 
 uint32_t atomic_bytes(AtomicType type);

@@ -168,10 +168,10 @@ TO_INT(rpi, ceilf)
 // ---- floating point ----
 
 OP1(cvt_f32_f16, f32, u16, f16_to_f32(a))
-OP1(cvt_f32_bf16, f32, u16, bf16_to_f32(a))
+OP1(cvt_f32_bf16, u32, u16, (u32)a << 16) // NaNs as they are
 OP1(cvt_f16_f32, u16, f32, f32_to_f16(a))
 OP1(cvt_bf16_f32, u16, f32, f32_to_bf16(a))
-OP1(cvt_bf16_relu_f32, u16, f32, f32_to_bf16(a < 0 ? 0 : a))
+OP1(cvt_bf16_relu_f32, u16, f32, f32_to_bf16(a <= 0 ? 0 : a))
 OP2(cvt_f16x2, u32, f32, f32, (u32)f32_to_f16(a) << 16 | f32_to_f16(b))
 OP2(cvt_bf16x2, u32, f32, f32, (u32)f32_to_bf16(a) << 16 | f32_to_bf16(b))
 OP2(cvt_e4m3x2, u16, f32, f32, (u16)(f32_to_e4m3(a) << 8 | f32_to_e4m3(b)))

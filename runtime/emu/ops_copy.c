@@ -19,6 +19,12 @@ static Step coordinates(Warp *w, const Ins *i, int l, const Opd *list, Copy *c) 
                       list->offset, c->map->rank);
     for (int k = 0; k < list->offset; k++)
         c->at[k] = (int32_t)((const uint32_t *)operand(w, element(w, list, k)))[l];
+    if ((int64_t)c->at[0] * c->map->unit % 16)
+        return report(
+            w, i, l, REPORT_MISALIGNED,
+            "the box begins with element %d of its rows, of %d bytes each: hardware takes "
+            "multiples of 16 bytes only",
+            c->at[0], c->map->unit);
     c->bytes = tmap_rows(c->map) * tmap_row_bytes(c->map);
     return NEXT;
 }

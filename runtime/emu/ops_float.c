@@ -15,9 +15,21 @@ OP1(rcp_f32, f32, f32, 1 / a)
 OP1(sqrt_f32, f32, f32, sqrtf(a))
 OP2(add_ftz_f32, f32, f32, f32, flush(flush(a) + flush(b)))
 OP2(sub_ftz_f32, f32, f32, f32, flush(flush(a) - flush(b)))
-OP2(mul_ftz_f32, f32, f32, f32, flush(flush(a) * flush(b)))
-OP3(fma_ftz_f32, f32, f32, f32, f32, flush(fmaf(flush(a), flush(b), flush(c))))
-OP2(div_ftz_f32, f32, f32, f32, flush(flush(a) / flush(b)))
+
+// What .ftz makes of a result that is also known in double: hardware looks at the exponent that the
+// result has when it is rounded with no bound for it, so that a number just below 2^-126 is 0,
+// though its subnormal neighbour above is 2^-126 itself.
+static inline float tiny(float f, double wide) {
+    return fabs(wide) < 0x1p-126 * (1 - 0x1p-25) ? copysignf(0, f) : f;
+}
+
+static inline float fma_ftz(float a, float b, float c) {
+    return tiny(fmaf(a, b, c), (double)a * b + c);
+}
+
+OP2(mul_ftz_f32, f32, f32, f32, tiny(flush(a) * flush(b), (double)flush(a) * flush(b)))
+OP3(fma_ftz_f32, f32, f32, f32, f32, fma_ftz(flush(a), flush(b), flush(c)))
+OP2(div_ftz_f32, f32, f32, f32, tiny(flush(a) / flush(b), (double)flush(a) / flush(b)))
 OP1(rcp_ftz_f32, f32, f32, flush(1 / flush(a)))
 OP1(sqrt_ftz_f32, f32, f32, flush(sqrtf(flush(a))))
 
@@ -29,8 +41,8 @@ OP2(add_sat_f32, f32, f32, f32, saturate(a + b))
 OP2(mul_sat_f32, f32, f32, f32, saturate(a *b))
 OP3(fma_sat_f32, f32, f32, f32, f32, saturate(fmaf(a, b, c)))
 
-OP1(neg_f32, b32, b32, a ^ 0x80000000u)
-OP1(abs_f32, b32, b32, a & 0x7fffffffu)
+OP1(neg_f32, f32, f32, -a)
+OP1(abs_f32, f32, f32, fabsf(a))
 
 // -0 is less than 0. One NaN gives the other; with .NaN, NaN.
 static inline float least(float a, float b) {
@@ -81,7 +93,7 @@ static inline float odd_f32(double d) {
     float f = (float)d;
     uint32_t bits = as_bits(f);
     if ((double)f == d || f != f || bits & 1 || isinf(f)) return f;
-    bits += ((double)f < d) == (f > 0) ? 1u : (uint32_t)-1;
+    bits += fabs((double)f) < fabs(d) ? 1u : (uint32_t)-1;
     return as_f32(bits);
 }
 
@@ -127,6 +139,14 @@ static inline uint32_t half_max_nan(Half h, uint32_t a, uint32_t b) {
     return half_keep(h, x != x || y != y ? NAN : most(x, y));
 }
 
+static inline uint32_t half_neg(Half h, uint32_t a) {
+    return half_keep(h, -half_get(h, a));
+}
+
+static inline uint32_t half_abs(Half h, uint32_t a) {
+    return half_keep(h, fabsf(half_get(h, a)));
+}
+
 static inline uint32_t half_ex2(Half h, uint32_t a) {
     return half_keep(h, exp2(half_get(h, a)));
 }
@@ -151,6 +171,8 @@ static inline uint32_t half_tanh(Half h, uint32_t a) {
     HALF2(min_nan_##type, h, half_min_nan)                                                         \
     HALF2(max_nan_##type, h, half_max_nan)                                                         \
     HALF1(ex2_##type, h, half_ex2)                                                                 \
+    HALF1(neg_##type, h, half_neg)                                                                 \
+    HALF1(abs_##type, h, half_abs)                                                                 \
     HALF1(tanh_##type, h, half_tanh)                                                               \
     OP3(fma_##type, u16, u16, u16, u16, half_fma(h, a, b, c))                                      \
     OP3(fma_##type##x2, u32, u32, u32, u32,                                                        \
@@ -162,7 +184,3 @@ static inline uint32_t half_sub(Half h, uint32_t a, uint32_t b) {
 
 HALVES(f16, F16)
 HALVES(bf16, BF16)
-OP1(neg_half, u16, u16, a ^ 0x8000u)
-OP1(neg_halfx2, u32, u32, a ^ 0x80008000u)
-OP1(abs_half, u16, u16, a & 0x7fffu)
-OP1(abs_halfx2, u32, u32, a & 0x7fff7fffu)

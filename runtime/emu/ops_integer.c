@@ -53,16 +53,16 @@ OP2(mul_hi_s64, u64, s64, s64, high_s64(a, b))
 OP3(mad_hi_u32, u32, u32, u32, u32, (u32)((uint64_t)a *b >> 32) + c)
 OP3(mad_hi_s32, u32, s32, s32, u32, (u32)((int64_t)a *b >> 32) + c)
 
-// By 0: all ones, and what is divided. The least number by -1 is itself, remainder 0.
+// By 0: all ones, both, as hardware has it. The least number by -1 is itself, remainder 0.
 #define DIVISION(bits)                                                                             \
     OP2(div_u##bits, u##bits, u##bits, u##bits, b ? (u##bits)(a / b) : (u##bits) - 1)              \
-    OP2(rem_u##bits, u##bits, u##bits, u##bits, b ? (u##bits)(a % b) : a)                          \
+    OP2(rem_u##bits, u##bits, u##bits, u##bits, b ? (u##bits)(a % b) : (u##bits) - 1)              \
     OP2(div_s##bits, u##bits, s##bits, s##bits,                                                    \
         !b        ? (u##bits) - 1                                                                  \
         : b == -1 ? (u##bits)(0u - (u##bits)a)                                                     \
                   : (u##bits)(a / b))                                                              \
     OP2(rem_s##bits, u##bits, s##bits, s##bits,                                                    \
-        !b        ? (u##bits)a                                                                     \
+        !b        ? (u##bits) - 1                                                                  \
         : b == -1 ? (u##bits)0                                                                     \
                   : (u##bits)(a % b))
 DIVISION(16)

@@ -13,7 +13,7 @@ out=${OUT:-build-gpu} here=build-gpu
 export FK_EMU=$here/libfkemu.so
 rm -f "$out/emu_agrees.out"
 start=$SECONDS
-for _ in $(seq 40); do
+for _ in $(seq 200); do
     timeout 400 $here/emu_agrees --device=cuda --write="$out/emu_agrees.out"
     [ $? -eq 3 ] || break
 done

@@ -26,6 +26,7 @@
     KIND(BF16)                                                                                     \
     KIND(F16X2)                                                                                    \
     KIND(BF16X2)                                                                                   \
+    KIND(BYTE) /* numbers below 256: what PTX allows for positions and lengths of bits */          \
     KIND(LOW)  /* numbers below 64: lanes, shifts */                                               \
     KIND(MASK) /* of shfl: clamp and segments */
 typedef enum Kind {

@@ -58,7 +58,7 @@ static const uint32_t f32_edges[] = {
     0x477fff80, 0x47800000, 0xc7000100, 0x4effffff, 0x4f000000, 0xcf000000, 0x4f7fffff, 0x4f800000,
     0x5effffff, 0x5f000000, 0xdf000000, 0x5f800000, 0x477fefff, 0x477ff000, 0x38800000, 0x387fc000,
     0x33000000, 0x33000001, 0x33800000, 0x43e00000, 0x43e80000, 0x43f00000, 0x47600000, 0x47680000,
-    0x3f7fffff, 0x7f7f0000, 0x7f7f8000, 0x3f808000};
+    0x3f7fffff, 0x7f7f0000, 0x7f7f8000, 0x3f808000, 0x3f7ffffe, 0x00800001};
 
 static const uint16_t f16_edges[] = {
     0x0000, 0x8000, 0x3c00, 0xbc00, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x8400, 0x7bff,
@@ -116,6 +116,7 @@ static uint64_t pool(Kind kind, uint64_t i) {
     }
     case KIND_PRED: return i & 1;
     case KIND_LOW: return i % 64;
+    case KIND_BYTE: return i < 68 ? i : draw(i, 21) & 255;
     case KIND_MASK: return i % 4 ? (draw(i, 9) % 32) << 8 | 31 : draw(i, 10) & 0x1f1f;
     default: return draw(i, 11);
     }

@@ -85,6 +85,7 @@ static void take_operand(Make *m, char letter, int number, int index, int of, vo
     const Alu *a = data;
     if (!is_read(letter)) return;
     Kind kind = kind_of(m->name, letter);
+    if (letter == 'r' && like("bf?.?64", m->name)) kind = KIND_BYTE;
     take(m, kind, letter, number, index, of, kind == KIND_F32 ? a->range : (Range){0});
 }
 

@@ -165,17 +165,20 @@ static uint32_t elements(const Mapped *t) {
     return n;
 }
 
-// Where boxes begin: inside; before the tensor in every dimension; past its end; some of each.
+// Where boxes begin: inside; before the tensor in every dimension; past its end; some of each. In
+// dimension 0 at a multiple of 16 bytes: hardware refuses all else as an illegal instruction.
 enum { PLACES = 4 };
 static void coordinates(Make *m, const Mapped *t, int place) {
+    int step = 16 * 8 / fkm_dtype_bits(t->dtype);
     for (uint32_t d = 0; d < t->rank; d++) {
         int box = (int)t->box[d], extent = (int)t->extent[d], at;
         switch (place) {
-        case 0: at = d ? 1 : 3; break;
+        case 0: at = d ? 1 : step; break;
         case 1: at = -(box / 2); break;
         case 2: at = extent - (box + 1) / 2; break;
         default: at = d % 2 ? -1 : extent - box - 1; break;
         }
+        if (!d) at = at / step * step;
         say(m, "mov.b32 %%r%d, %d;", 10 + (int)d, at);
     }
 }
@@ -247,7 +250,7 @@ void make_prefetch(Make *m, int arg) {
     say(m, "mov.b64 %%d8, map_in;\ncvta.param.u64 %%d8, %%d8;\n@!%%p1 bra ISSUED;");
     say(m, "%s [%%d8];\n%s _, [%%d4], %u;", m->name, expect, box_bytes(&t));
     say(m, "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-           "[%%d7], [%%d8, {2, 1}], [%%d4];\nISSUED:");
+           "[%%d7], [%%d8, {8, 1}], [%%d4];\nISSUED:");
     wait(m, 0);
     copy_bytes(m, "%d9", "global", "%d7", "shared", box_bytes(&t));
     end(m, "%s", "");
