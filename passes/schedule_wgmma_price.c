@@ -1,0 +1,200 @@
+/* schedule_wgmma_price.c - what a tile of the wgmma tier is predicted to take: cycles of a CTA
+ * (start + rounds * (main loop + epilogue)) and of memory, fitted to measurements on the H200,
+ * written as an expression of the sizes.
+ */
+#include "passes/schedule_wgmma_int.h"
+
+int gemm_stage_k(const Gemm *g) {
+    return STAGE_BYTES / g->m.size;
+}
+
+int tile_groups(const Tile *c) {
+    return c->kind == THIN || c->kind == SWAP ? 1 : 2;
+}
+
+int tile_pair_rows(const Tile *c) {
+    return c->pair_rows > 1 ? c->pair_rows : 1;
+}
+
+int tile_pair_cols(const Tile *c) {
+    return c->pair_cols > 1 ? c->pair_cols : 1;
+}
+
+int gemm_rows(const Gemm *g, const Tile *c) {
+    return c->kind == SWAP ? g->m.cols : g->m.rows;
+}
+
+int gemm_cols(const Gemm *g, const Tile *c) {
+    return c->kind == SWAP ? g->m.rows : g->m.cols;
+}
+
+static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
+    return ix_div(p, ix_add(p, x, ix_const(p, by - 1)), ix_const(p, by));
+}
+
+static const Ix *times(IxPool *p, const Ix *x, int64_t c) {
+    return ix_mul(p, x, ix_const(p, c));
+}
+
+static const Ix *plus(IxPool *p, const Ix *x, int64_t c) {
+    return ix_add(p, x, ix_const(p, c));
+}
+
+static const Ix *least(IxPool *p, const Ix *x, int64_t c) {
+    return ix_min(p, x, ix_const(p, c));
+}
+
+static const Ix *most(IxPool *p, const Ix *x, int64_t c) {
+    return ix_max(p, x, ix_const(p, c));
+}
+
+static const Ix *scaled(IxPool *p, const Ix *x, int64_t num, int64_t den) {
+    return ix_div(p, times(p, x, num), ix_const(p, den));
+}
+
+static const Ix *extent(const Gemm *g, int axis) {
+    return g->t->axes.v[axis].extent;
+}
+
+static const Ix *count_clusters(const Gemm *g, const Tile *c) {
+    IxPool *p = g->t->ix;
+    const Ix *count = ix_const(p, 1);
+    for (int x = 0; x < g->t->ngrid; x++) {
+        int64_t tile = x == gemm_rows(g, c)   ? c->bm * tile_pair_rows(c)
+                       : x == gemm_cols(g, c) ? c->bn * tile_pair_cols(c)
+                                              : 1;
+        count = ix_mul(p, count, ceil_div(p, extent(g, x), tile));
+    }
+    return count;
+}
+
+/* Of all tensors, each once. */
+static const Ix *count_bytes(const Gemm *g) {
+    IxPool *p = g->t->ix;
+    const Ix *sum = ix_const(p, 0);
+    for (int i = 0; i < g->t->tensors.n; i++) {
+        const TTensor *x = &g->t->tensors.v[i];
+        const Ix *n = ix_const(p, dtype_bits(x->type));
+        for (int d = 0; d < x->rank; d++) n = ix_mul(p, n, x->dims[d]);
+        sum = ix_add(p, sum, n);
+    }
+    return ix_div(p, sum, ix_const(p, 8));
+}
+
+/* Hundredths of a cycle in which a multiprocessor takes in 128 bytes of a row: at 72 bytes a cycle,
+ * 45 where rows do not begin at cache lines, 38 where not even at sectors. Threads need 5 cycles:
+ * not measured, a sum over their instructions. */
+static const Ix *row_time(const Gemm *g, const Tile *c, const MmaFactor *f) {
+    IxPool *p = g->t->ix;
+    if (c->plain) return ix_const(p, 500);
+    const TTensor *x = &g->t->tensors.v[f->load->tensor];
+    const Ix *pitch = times(p, x->dims[x->rank - 1], dtype_bits(x->type) / 8);
+    const Ix *lines = least(p, ix_mod(p, pitch, ix_const(p, 128)), 1);
+    const Ix *sectors = least(p, ix_mod(p, pitch, ix_const(p, 32)), 1);
+    return plus(p, ix_add(p, times(p, lines, 284 - 178), times(p, sectors, 337 - 284)), 178);
+}
+
+/* Rows of a factor's part of a stage that there are, and those of zeros that its boxes bring. */
+static const Ix *rows_there(const Gemm *g, int axis, int rows) {
+    return least(g->t->ix, extent(g, axis), rows);
+}
+
+static const Ix *rows_zero(const Gemm *g, int axis, int rows) {
+    IxPool *p = g->t->ix;
+    const Ix *boxes = least(p, times(p, ceil_div(p, extent(g, axis), MMA_BOX), MMA_BOX), rows);
+    return ix_sub(p, boxes, rows_there(g, axis, rows));
+}
+
+/* Cycles that a stage takes, 128 bytes of k: a multiprocessor issues 4096 16-bit or 8192 fp8
+ * multiply-adds a cycle; of a pair's common factor it loads half; a lone group cannot hide all of
+ * its turns around the ring. TMA itself brings a row a cycle, but takes 7 for one of zeros. */
+static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
+    IxPool *p = g->t->ix;
+    bool swap = c->kind == SWAP;
+    int a_axis = gemm_rows(g, c), a_rows = c->bm / tile_pair_cols(c);
+    int b_axis = gemm_cols(g, c), b_rows = c->bn / tile_pair_rows(c);
+    const Ix *a = rows_there(g, a_axis, a_rows), *b = rows_there(g, b_axis, b_rows);
+    const Ix *zeros = ix_add(p, rows_zero(g, a_axis, a_rows), rows_zero(g, b_axis, b_rows));
+    const Ix *tma = ix_add(p, ix_add(p, a, b), times(p, zeros, c->plain ? 0 : 7));
+    a = ix_mul(p, a, row_time(g, c, swap ? &g->m.b : &g->m.a));
+    b = ix_mul(p, b, row_time(g, c, swap ? &g->m.a : &g->m.b));
+    const Ix *loads = ix_max(p, ix_div(p, ix_add(p, a, b), ix_const(p, 100)), tma);
+    int64_t area = (int64_t)(c->bm < 64 ? 64 : c->bm) * c->bn, least_time = area / 32;
+    if (tile_groups(c) == 1 && least_time < 110) least_time = 110;
+    return most(p, loads, least_time);
+}
+
+/* Cycles that memory takes: 2529 bytes of all tensors in one (4.3 TB/s). Narrow tiles read the
+ * large factor again and again; the second-level cache gives 6200. */
+static const Ix *memory_cycles(const Gemm *g, const Tile *c) {
+    IxPool *p = g->t->ix;
+    const Ix *memory = scaled(p, count_bytes(g), 1, 2529);
+    if (tile_groups(c) > 1) return memory;
+    const Ix *stages =
+        ix_mul(p, count_clusters(g, c), ceil_div(p, extent(g, g->m.k), gemm_stage_k(g)));
+    return ix_max(p, memory, scaled(p, stages, (c->bm + c->bn) * STAGE_BYTES, 6200));
+}
+
+/* Small tiles move more bytes for a product, which costs clock where the chip is at the limit of
+ * its power: long problems of long sums. In thousandths. */
+static const Ix *power(IxPool *p, const Tile *c, const Ix *k, const Ix *cycles) {
+    int64_t less = 128 * 256 - c->bm * c->bn, more = 0;
+    if (tile_groups(c) > 1 && less > 0) more = 50 * less * less / (16384 * 16384);
+    if (tile_pair_rows(c) * tile_pair_cols(c) == 1) more += 8;
+    const Ix *deep = least(p, ix_div(p, k, ix_const(p, 2048)), 1);
+    const Ix *lasts = least(p, ix_div(p, cycles, ix_const(p, 28000)), 1);
+    return plus(p, times(p, ix_mul(p, deep, lasts), more), 1000);
+}
+
+/* Of a CTA, when the last round's tiles are split. *join: what follows its loop: writing and adding
+ * up the parts is bound by the second-level cache. */
+static const Ix *split_cycles(const Gemm *g, const Tile *c, int slots, const Ix *main, int64_t out,
+                              const Ix **join) {
+    IxPool *p = g->t->ix;
+    const Ix *k_tiles = ceil_div(p, extent(g, g->m.k), gemm_stage_k(g));
+    MmaParts x = mma_parts(p, count_clusters(g, c), k_tiles, slots, c->split);
+    const Ix *any = ceil_div(p, x.cut, slots);
+    *join = times(p, any, 4000 + (int64_t)c->bm * c->bn * 3 / 4);
+    const Ix *whole = ix_mul(p, ceil_div(p, x.whole, slots), plus(p, main, out));
+    return ix_add(p, whole, ix_mul(p, any, ix_div(p, main, x.parts)));
+}
+
+/* Nanoseconds at 1.7 GHz, 132 multiprocessors. 5000 cycles go into start and exit, of pairs 6500.
+ * With ping-pong one group's epilogue hides behind the other's main loop. Of arithmetic and memory
+ * the lower bound counts a little too, since neither hides the other
+ * wholly. Constants fitted on nine shapes, and on some of misaligned rows, H200, 2026-11. */
+const Ix *gemm_price(const Gemm *g, const Tile *c) {
+    IxPool *p = g->t->ix;
+    int64_t area = (int64_t)c->bm * c->bn;
+    int slots = SMS / (tile_pair_rows(c) * tile_pair_cols(c));
+    const Ix *rounds = ceil_div(p, count_clusters(g, c), slots);
+    const Ix *main = ix_mul(p, ceil_div(p, extent(g, g->m.k), gemm_stage_k(g)), stage_cycles(g, c));
+    if (c->loop) main = scaled(p, main, c->loop, 100);
+    const Ix *cycles, *join = ix_const(p, 0);
+    if (c->kind == PINGPONG) {
+        int64_t out = area * (area >= 192 * 128 ? 44 : 37) / 100;
+        const Ix *hidden =
+            ix_max(p, plus(p, main, 850), ix_div(p, plus(p, main, out), ix_const(p, 2)));
+        cycles = ix_add(p, ix_mul(p, plus(p, rounds, -1), hidden), plus(p, main, area * 19 / 100));
+    } else {
+        int64_t out = 1000 + area / (c->kind == DIRECT ? 5 : 10);
+        cycles = ix_mul(p, rounds, plus(p, main, out));
+        if (c->split > 1) cycles = split_cycles(g, c, slots, main, out, &join);
+    }
+    cycles =
+        ix_div(p, ix_mul(p, cycles, power(p, c, extent(g, g->m.k), cycles)), ix_const(p, 1000));
+    const Ix *memory = memory_cycles(g, c);
+    cycles = ix_add(p, ix_max(p, cycles, memory), scaled(p, ix_min(p, cycles, memory), 1, 8));
+    int start = tile_pair_rows(c) * tile_pair_cols(c) > 1 ? 6500 : 5000;
+    return scaled(p, plus(p, ix_add(p, cycles, join), start), 10, 17);
+}
+
+bool gemm_splits_in_vain(const Gemm *g, const Tile *t) {
+    IxPool *p = g->t->ix;
+    int64_t cut;
+    if (t->split <= 1) return false;
+    int slots = SMS / (tile_pair_rows(t) * tile_pair_cols(t));
+    const Ix *k_tiles = ceil_div(p, extent(g, g->m.k), gemm_stage_k(g));
+    const Ix *x = mma_parts(p, count_clusters(g, t), k_tiles, slots, t->split).cut;
+    return g->whole || (ix_is_const(x, &cut) && !cut);
+}
