@@ -23,7 +23,7 @@ trap 'rm -rf "$work"' EXIT
 general="01_rowcol_two_out 05_attn_packed_qkv 12_rope_attn 18_ce_ignore 21_w4a16_group 29_quant_rows
     43_written_range lang_09_paged types gathers"
 # So many variants at the most (from there on in turn), MODULE FN SIZES: ragged in M, N and K, some with
-# more tiles than multiprocessors.
+# more tiles than multiprocessors. FN/PART: only variants with that in their names.
 fast="99 gemm_cases bias_gelu -s M=300 -s N=520 -s K=200
 3 gemm_cases two -s M=129 -s N=264 -s K=72
 3 gemm_cases gated -s M=200 -s N=136 -s K=64
@@ -31,6 +31,7 @@ fast="99 gemm_cases bias_gelu -s M=300 -s N=520 -s K=200
 3 gemm_orders tn -s M=264 -s N=136 -s K=72
 3 gemm_orders heads -s B=2 -s H=8 -s M=72 -s N=136 -s K=80
 3 fp8_rowscale fp8_rowscale -s M=130 -s N=272 -s K=144
+9 gemm_cases two/_split -s M=130 -s N=264 -s K=1032
 2 linear_gelu linear_gelu -s M=1 -s N=64 -s K=64
 2 linear_gelu linear_gelu -s M=77 -s N=99 -s K=51"
 raced="coop pingpong direct" # of the first of them a variant of each kind
@@ -38,10 +39,11 @@ raced="coop pingpong direct" # of the first of them a variant of each kind
 # Of the variants of a fn that take the sizes, other than the general kernel, so many: other ones for
 # every TURN.
 variants() { # TURN MOST MODULE FN SIZES...
-    local turn=$1 most=$2 module=$3 fn=$4
+    local turn=$1 most=$2 module=$3 fn=${4%/*} part=${4#*/}
+    [ "$part" != "$4" ] || part=
     shift 4
     "$run" --list --fn "$fn" "$@" "$mods/$module.fkm" | grep -v 'not for these' |
-        sed -n 's/^  variant=\([^ ]*\) .*/\1/p' | sort -u | grep -vx general |
+        sed -n 's/^  variant=\([^ ]*\) .*/\1/p' | sort -u | grep -vx general | grep -e "$part" |
         awk -v turn="$turn" -v most="$most" '{ v[NR] = $0 }
             END { for (i = 0; i < NR && i < most; i++) print v[(turn * most + i) % NR + 1] }'
 }
@@ -53,7 +55,7 @@ jobs_of() { # one a line: TOOL NAME MODULE ARGUMENTS OF FKRUN
         read -r most module fn sizes <<< "$row"
         # shellcheck disable=SC2086
         found=$(variants $turn "$most" "$module" "$fn" $sizes)
-        turn=$((turn + 1))
+        turn=$((turn + 1)) fn=${fn%/*}
         [ -n "$found" ] || found=auto
         for v in $found; do
             name="$fn:$v" force="--variant $v"
@@ -66,6 +68,7 @@ jobs_of() { # one a line: TOOL NAME MODULE ARGUMENTS OF FKRUN
     # shellcheck disable=SC2086
     for v in $raced; do variants 0 99 "$module" "$fn" $sizes | grep "^$v" | head -n 1; done |
         sed "s|.*|racecheck $fn:& $module --fn $fn $sizes --variant &|"
+    echo "racecheck two:swap_64x16_split gemm_cases --fn two -s M=130 -s N=264 -s K=1032 --variant swap_64x16_split"
 }
 
 # Prints what a report says beyond what is explained; its first lines.
