@@ -78,9 +78,10 @@ static int place(Group *gr, const Node *n) {
     int s = joins(gr, n, m);
     if (s < 0) {
         s = gr->nsteps++;
-        IntList list = gr->steps[s].node; /* its memory */
-        gr->steps[s] = (GroupStep){.node = list, .outer = -1, .inner = -1, .joining = -1};
-        gr->steps[s].node.n = 0;
+        IntList list = gr->steps[s].node, fast = gr->steps[s].fast; /* their memory */
+        list.n = fast.n = 0;
+        gr->steps[s] =
+            (GroupStep){.node = list, .fast = fast, .outer = -1, .inner = -1, .joining = -1};
     }
     group_enter(gr, s, n, m);
     bool open = group_takes(gr, s, n, m);

@@ -120,11 +120,28 @@ static bool has_nibbles(const Group *gr, const GroupStep *s) {
     return false;
 }
 
+static bool is_fast(const Group *gr, const GroupRead *r) {
+    return r->product && (gr->target->has & TGT_W) && !gr->strict && !gr->slow[r->node];
+}
+
+static bool has(const IntList *list, int x) {
+    for (int i = 0; i < list->n; i++)
+        if (list->v[i] == x) return true;
+    return false;
+}
+
+/* Tensor cores take a kernel with one contraction: another one would cost both of them those. */
+static bool another_product(const Group *gr, const GroupStep *s, const GroupMemo *m) {
+    for (int i = 0; i < m->reads.n && s->fast.n; i++)
+        if (is_fast(gr, &m->reads.v[i]) && !has(&s->fast, m->reads.v[i].node)) return true;
+    return false;
+}
+
 bool group_takes(const Group *gr, int step, const Node *n, const GroupMemo *m) {
     const GroupStep *s = &gr->steps[step];
     Node *const *v = gr->g->nodes.v;
     const GroupRead *b = m->block >= 0 ? &m->reads.v[m->block] : NULL;
-    if (has_nibbles(gr, s)) return false;
+    if (has_nibbles(gr, s) || another_product(gr, s, m)) return false;
     if (s->outer < 0 && group_same_domain(n, v[s->node.v[0]])) return true;
     if (s->outer < 0)
         return b && (m->product || s->product) && group_same_domain(v[b->node], v[s->node.v[0]]);
@@ -168,6 +185,10 @@ void group_enter(Group *gr, int step, const Node *n, const GroupMemo *m) {
     }
     vec_push(&gr->arena, &s->node, n->id);
     s->product |= m->product;
+    for (int i = 0; i < m->reads.n; i++) {
+        const GroupRead *r = &m->reads.v[i];
+        if (is_fast(gr, r) && !has(&s->fast, r->node)) vec_push(&gr->arena, &s->fast, r->node);
+    }
     if (m->block < 0 || s->outer >= 0 || !s->product) return;
     s->outer = n->id;
     s->inner = m->reads.v[m->block].node;

@@ -10,6 +10,7 @@ typedef VEC(int) IntList;
 
 typedef struct GroupStep {
     IntList node; /* stored nodes, in order */
+    IntList fast; /* contractions computed in it that tensor cores could do */
     bool product; /* a contraction is computed in it, at its points */
     /* With a reduction that has others inside of its loop (group_block.c): it, a node whose domain
      * is that of the points inside, and where they are, over its axes. -1: none. */

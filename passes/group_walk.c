@@ -43,6 +43,7 @@ typedef struct Walk {
     const GroupStep *block; /* the step, if some of it is inside of a loop; NULL */
     int domain;
     double grid, flops, tensor; /* tensor: those that tensor cores can do */
+    int products; /* contractions, by where they are read: tensor cores take a step with one */
     int instances;
 } Walk;
 
@@ -272,6 +273,7 @@ static void walk_point(Walk *w, Point *p) {
         return;
     }
     bool product = group_is_product(n);
+    w->products += product;
     if (product && w->step == GROUP_UNPLACED) note_product(w, p);
     int base = base_of(w, n);
     if (!p->in || (n->naxes > n->rank && p->base != base)) make_in(w, p, base);
@@ -392,7 +394,8 @@ double group_step_price(Group *gr, int s) {
     }
     forget_loads(w.pt);
     /* traffic counts a little even where arithmetic hides it: it breaks the ties */
-    double flops = w.flops + w.tensor * gr->target->f32_tflops / gr->target->bf16_tflops;
+    double faster = w.products > 1 ? 1 : gr->target->f32_tflops / gr->target->bf16_tflops;
+    double flops = w.flops + w.tensor * faster;
     m->price = COST_LAUNCH_US + cost_time(gr->target, flops, bytes) +
                0.1 * cost_time(gr->target, 0, bytes);
     if (w.instances > MAX_INSTANCES) m->price = INFINITY;
