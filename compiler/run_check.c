@@ -98,6 +98,7 @@ static Points choose(Arena *a, const RunTensor *t, uint64_t seed) {
 typedef struct Sample {
     double want, got;
     bool done, unsure;
+    bool exact; /* a constant, or a copy: it says nothing about the size of what is computed */
 } Sample;
 
 typedef struct Work {
@@ -145,10 +146,11 @@ static bool follow(const Work *w, const Operand *o, int64_t *at) {
     return ok;
 }
 
-static double reference(const Work *w, const int64_t *index, bool *unsure) {
+static double reference(const Work *w, const int64_t *index, bool *unsure, bool *exact_value) {
     EvalVal v = eval_at(w->eval, w->node, index);
     const RunTensor *t = &w->run->tensors[w->param];
     *unsure = v.unsure;
+    *exact_value = v.exact;
     if (dtype_class(t->type) != DC_REAL) return (double)v.i;
     if (isinf(dtype_round(t->type, v.r))) v.r = dtype_round(t->type, v.r); /* out of its range */
     if (!w->inner || !isfinite(v.r)) return v.r;
@@ -174,7 +176,7 @@ static void *worker(void *arg) {
         if (i >= w->points->n || (i > 0 && now() > w->deadline)) return NULL;
         Sample *s = &w->samples[i];
         run_unflatten(t, w->points->v[i], index);
-        s->want = reference(w, index, &s->unsure);
+        s->want = reference(w, index, &s->unsure, &s->exact);
         s->got = run_get(t, index);
         s->done = true;
     }
@@ -217,23 +219,37 @@ typedef struct Sums {
     int64_t n, unsure, finite;
 } Sums;
 
+static void add_up(Sums *u, const Sample *s, DType type) {
+    u->error += (s->got - s->want) * (s->got - s->want);
+    u->ref += s->want * s->want;
+    u->finite++;
+    if (dtype_class(type) != DC_REAL) return;
+    double rounded = dtype_round(type, s->want) - s->want;
+    if (isfinite(rounded)) u->rounding += rounded * rounded;
+}
+
+/* Exact values count where they are not far larger than all that is computed: beside a mask's -1e30
+ * no error would be seen. */
 static Sums sum_up(const Work *w, DType type) {
+    enum { FAR = 1000 };
     Sums u = {0};
+    double most = INFINITY;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < w->points->n; i++) {
+            const Sample *s = &w->samples[i];
+            bool right;
+            if (!s->done || s->unsure || special(s, &right) || s->exact != turn) continue;
+            if (fabs(s->want) <= most) add_up(&u, s, type);
+        }
+        if (u.finite && u.ref > 0) most = FAR * sqrt(u.ref / (double)u.finite);
+    }
     for (int i = 0; i < w->points->n; i++) {
         const Sample *s = &w->samples[i];
-        bool right;
         if (!s->done) continue;
         u.n++;
         u.unsure += s->unsure;
         u.max_ref = fmax(u.max_ref, fabs(s->want));
         if (isnan(s->want)) u.max_ref = INFINITY;
-        if (s->unsure || special(s, &right)) continue;
-        u.error += (s->got - s->want) * (s->got - s->want);
-        u.ref += s->want * s->want;
-        u.finite++;
-        if (dtype_class(type) != DC_REAL) continue;
-        double rounded = dtype_round(type, s->want) - s->want;
-        if (isfinite(rounded)) u.rounding += rounded * rounded;
     }
     return u;
 }
@@ -257,7 +273,7 @@ static bool has_fp8(const Run *r) {
 static void lean(Run *r, Work *w, const Tolerance *tol) {
     enum { MOST = 200 };
     const RunTensor *t = &r->tensors[w->param];
-    bool integer = dtype_class(t->type) != DC_REAL, right, unsure;
+    bool integer = dtype_class(t->type) != DC_REAL, right, unsure, exact;
     Sums u = sum_up(w, t->type);
     Eval *sure = w->eval, *to[2] = {NULL, NULL};
     int64_t index[RUN_RANK];
@@ -271,7 +287,7 @@ static void lean(Run *r, Work *w, const Tolerance *tol) {
         for (int k = 0; k < 2; k++) {
             if (!to[k]) eval_lean(to[k] = run_eval(r), k ? by : -by);
             w->eval = to[k];
-            double v = reference(w, index, &unsure);
+            double v = reference(w, index, &unsure, &exact);
             least = fmin(least, v), most = fmax(most, v);
         }
         s->want = fmin(fmax(s->got, least), most);

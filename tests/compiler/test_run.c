@@ -200,6 +200,30 @@ static void wrong_outputs(void **state) {
     close_run(&b);
 }
 
+/* A mask's constant is no measure for the values beside it. */
+static void beside_a_mask(void **state) {
+    static const char text[] = "graph masked {\n"
+                               "  size M, K, N\n"
+                               "  in x: bf16[M, K] = %0\n"
+                               "  in w: bf16[N, K] = %1\n"
+                               "  %2: f32[m: M, n: N; k: K] = contract x[m, k], w[n, k]\n"
+                               "  %3: i64[m: M, n: N] = index m\n"
+                               "  %4: i64[m: M, n: N] = index n\n"
+                               "  %5: bool[m: M, n: N] = le %4[m, n], %3[m, n]\n"
+                               "  %6: f32 = const -1e30\n"
+                               "  %7: f32[m: M, n: N] = select %5[m, n], %2[m, n], %6\n"
+                               "  %8 y: bf16[m: M, n: N] = cast %7[m, n]\n"
+                               "  out y: bf16[M, N] = %8\n"
+                               "}\n";
+    (void)state;
+    Bench b;
+    open_graph(&b, text, NULL, NULL);
+    judged(&b, NULL);
+    set(&b, 36, 0, run_get(&b.run.tensors[2], (int64_t[]){36, 0}) + 1);
+    judged(&b, "y[36, 0]: got ");
+    close_run(&b);
+}
+
 static void guards(void **state) {
     (void)state;
     Bench b;
@@ -365,10 +389,15 @@ static void tuned_costs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tolerances),    cmocka_unit_test(right_outputs),
-        cmocka_unit_test(wrong_outputs), cmocka_unit_test(guards),
-        cmocka_unit_test(halves),        cmocka_unit_test(zero_reference),
-        cmocka_unit_test(npy_files),     cmocka_unit_test(variants_are_forced),
+        cmocka_unit_test(tolerances),
+        cmocka_unit_test(right_outputs),
+        cmocka_unit_test(wrong_outputs),
+        cmocka_unit_test(beside_a_mask),
+        cmocka_unit_test(guards),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(zero_reference),
+        cmocka_unit_test(npy_files),
+        cmocka_unit_test(variants_are_forced),
         cmocka_unit_test(tuned_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
