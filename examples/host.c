@@ -2,7 +2,8 @@
  *
  *     fkc linear_gelu.fk -o linear_gelu.fkm
  *     cc host.c -o host $(pkg-config --cflags --libs fk) -lm
- *     ./host linear_gelu.fkm       (libfk elsewhere than the linker looks: LD_LIBRARY_PATH=PREFIX/lib)
+ *     ./host linear_gelu.fkm       (libfk elsewhere than the linker looks:
+ * LD_LIBRARY_PATH=PREFIX/lib)
  *
  * y = gelu(x wT + b) for bf16 x[M, K], w[N, K], b[N]. The one comparison at the end is no test of
  * the kernel (fkrun --check is), it only shows that the numbers came back.
