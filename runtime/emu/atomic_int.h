@@ -27,7 +27,7 @@ typedef enum AtomicType {
     TYPE_BF16,
     TYPE_F16X2,
     TYPE_BF16X2,
-    TYPE_F32_FTZ // sums in global memory flush subnormals
+    TYPE_F32_FTZ // atom and red in global memory flush subnormals; bulk copies that add do not
 } AtomicType;
 
 uint32_t atomic_bytes(AtomicType type);

@@ -202,7 +202,7 @@ static bool sum_type(const Tmap *t, AtomicType *type) {
     if (t->code == kDLBfloat)
         *type = TYPE_BF16;
     else if (is_float)
-        *type = t->unit == 2 ? TYPE_F16 : TYPE_F32_FTZ;
+        *type = t->unit == 2 ? TYPE_F16 : TYPE_F32;
     else
         *type =
             t->unit == 8 ? (is_signed ? TYPE_S64 : TYPE_U64) : (is_signed ? TYPE_S32 : TYPE_U32);

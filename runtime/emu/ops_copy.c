@@ -29,6 +29,17 @@ static Step coordinates(Warp *w, const Ins *i, int l, const Opd *list, Copy *c) 
     return NEXT;
 }
 
+// Boxes may end outside of a tensor; to begin before it is for loads only.
+static Step begins_inside(Warp *w, const Ins *i, int l, const Copy *c) {
+    for (uint32_t d = 0; d < c->map->rank; d++)
+        if (c->at[d] < 0)
+            return report(w, i, l, REPORT_TMAP,
+                          "coordinate %u of the box is %d: a box that is stored may not begin "
+                          "before the tensor",
+                          d, c->at[d]);
+    return NEXT;
+}
+
 // The shared end of a copy: in bounds, and aligned to what the swizzle repeats by.
 static Step shared_end(Warp *w, const Ins *i, int l, const Opd *o, Copy *c) {
     uint32_t a = (uint32_t)address_in(w, o, l);
@@ -102,6 +113,7 @@ RUN(tensor_store) {
         Copy c = {.i = i, .warp = w, .lane = l, .add = i->form->arg};
         if (!(c.map = tmap_at(w, i, l, address_in(w, &i->o[0], l)))) return STOP;
         if (coordinates(w, i, l, &i->o[1], &c) == STOP) return STOP;
+        if (begins_inside(w, i, l, &c) == STOP) return STOP;
         if (shared_end(w, i, l, &i->o[2], &c) == STOP) return STOP;
         if (copy_store(w, &c) == STOP) return STOP;
     }

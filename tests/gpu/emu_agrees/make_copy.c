@@ -165,10 +165,12 @@ static uint32_t elements(const Mapped *t) {
     return n;
 }
 
-// Where boxes begin: inside; before the tensor in every dimension; past its end; some of each. In
-// dimension 0 at a multiple of 16 bytes: hardware refuses all else as an illegal instruction.
+// Where boxes begin: inside; before the tensor in every dimension; where they end past it; some of
+// each. In dimension 0 at a multiple of 16 bytes: hardware refuses all else as an illegal
+// instruction. Boxes that are stored begin at 0 instead of before the tensor, which the CUDA guide
+// forbids, and an H200 had an illegal instruction in every test that did.
 enum { PLACES = 4 };
-static void coordinates(Make *m, const Mapped *t, int place) {
+static void coordinates(Make *m, const Mapped *t, int place, bool stored) {
     int step = 16 * 8 / fkm_dtype_bits(t->dtype);
     for (uint32_t d = 0; d < t->rank; d++) {
         int box = (int)t->box[d], extent = (int)t->extent[d], at;
@@ -178,6 +180,7 @@ static void coordinates(Make *m, const Mapped *t, int place) {
         case 2: at = extent - (box + 1) / 2; break;
         default: at = d % 2 ? -1 : extent - box - 1; break;
         }
+        if (stored && at < 0) at = 0;
         if (!d) at = at / step * step;
         say(m, "mov.b32 %%r%d, %d;", 10 + (int)d, at);
     }
@@ -215,7 +218,7 @@ static void load_boxes(Make *m, const Case *c) {
     if (hint) say(m, "mov.u64 %%d12, 0x1000000000000000;");
     say(m, "mov.b64 %%d8, map_in;\ncvta.param.u64 %%d8, %%d8;");
     for (int p = 0; p < PLACES; p++) {
-        coordinates(m, &t, p);
+        coordinates(m, &t, p, false);
         say(m, "@%%p1 %s _, [%%d4], %u;", expect, bytes);
         if (cast) { // one after the other is who sends
             say(m, "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;");
@@ -275,7 +278,7 @@ static void store_boxes(Make *m, const Case *c, bool add) {
         input_at(m, "%d9", at);
         copy_bytes(m, "%d7", "shared", "%d9", "global", bytes);
         say(m, "fence.proxy.async;\nbar.sync 0;");
-        coordinates(m, &t, p / (1 + add));
+        coordinates(m, &t, p / (1 + add), true);
         char plain[64];
         snprintf(plain, sizeof plain, tensor_store, m->number);
         say(m, "@%%p1 %s [%%d8, {%s}], [%%d7]%s;", add && p % 2 == 0 ? plain : m->name,
