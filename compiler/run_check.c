@@ -231,7 +231,7 @@ static void add_up(Sums *u, const Sample *s, DType type) {
 /* Exact values count where they are not far larger than all that is computed: beside a mask's -1e30
  * no error would be seen. */
 static Sums sum_up(const Work *w, DType type) {
-    enum { FAR = 1000 };
+    const double far = 1000;
     Sums u = {0};
     double most = INFINITY;
     for (int turn = 0; turn < 2; turn++) {
@@ -241,7 +241,7 @@ static Sums sum_up(const Work *w, DType type) {
             if (!s->done || s->unsure || special(s, &right) || s->exact != turn) continue;
             if (fabs(s->want) <= most) add_up(&u, s, type);
         }
-        if (u.finite && u.ref > 0) most = FAR * sqrt(u.ref / (double)u.finite);
+        if (u.finite && u.ref > 0) most = far * sqrt(u.ref / (double)u.finite);
     }
     for (int i = 0; i < w->points->n; i++) {
         const Sample *s = &w->samples[i];
