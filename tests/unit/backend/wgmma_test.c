@@ -1,7 +1,8 @@
 /* wgmma_test.c - the tier of TMA and wgmma: tile programs with schedules as text are lowered and
  * assembled. ptxas must keep wgmma asynchronous and spill nothing; the machine code must have its
  * multiplications and tile loads, and no local memory. Also what launches it may have, and what
- * the tier refuses. What kernels compute is seen on a GPU.
+ * the tier refuses. What kernels compute is seen on a GPU. Over 500 lines: programs and the reading
+ * of their code, which all cases share.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,6 @@
-/* eval_rules_test.c - the rules of the language in the graph evaluator, against plain loops. */
+/* eval_rules_test.c - the rules of the language in the graph evaluator, against plain loops. Over
+ * 500 lines: small cases, each whole in one place.
+ */
 #include "test.h"
 
 #include <math.h>
