@@ -267,6 +267,7 @@ static void add_between(const Gemm *g, Candidate *list, int *n) {
 void schedule_wgmma(PassCtx *cx, Step *step) {
     Gemm g;
     if (!(cx->target->has & TGT_W) || cx->strict || !is_gemm(step->tile, &g)) return;
+    g.sms = cx->target->sms;
     g.sums = g.m.size == 2 ? WIDE : cx->fast_accum ? FP8 : PROMOTED;
     Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + BETWEEN);
     int n = 0;

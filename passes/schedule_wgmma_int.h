@@ -9,6 +9,7 @@
 typedef struct Gemm {
     const TProg *step, *t; /* the program; the view of it that m is about */
     Mma m;
+    int sms;    /* of the target */
     int sums;   /* what it needs of enum Sums */
     bool whole; /* sums of k are made in one go, whatever the other sizes are */
 } Gemm;
@@ -42,7 +43,7 @@ typedef struct Tile {
     int loop;         /* percent of the ideal that its main loop takes; 0 reads as 100 */
 } Tile;
 
-enum { STAGE_BYTES = 128, SMS = 132 };
+enum { STAGE_BYTES = 128 };
 
 int gemm_stage_k(const Gemm *g); /* elements of k of a stage */
 int tile_groups(const Tile *c);

@@ -159,14 +159,14 @@ static const Ix *split_cycles(const Gemm *g, const Tile *c, int slots, const Ix 
     return ix_add(p, whole, ix_mul(p, any, ix_div(p, main, x.parts)));
 }
 
-/* Nanoseconds at 1.7 GHz, 132 multiprocessors. 5000 cycles go into start and exit, of pairs 6500.
+/* Nanoseconds at 1.7 GHz. 5000 cycles go into start and exit, of pairs 6500.
  * With ping-pong one group's epilogue hides behind the other's main loop. Of arithmetic and memory
  * the lower bound counts a little too, since neither hides the other
  * wholly. Constants fitted on nine shapes, and on some of misaligned rows, H200, 2026-11. */
 const Ix *gemm_price(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     int64_t area = (int64_t)c->bm * c->bn;
-    int slots = SMS / (tile_pair_rows(c) * tile_pair_cols(c));
+    int slots = g->sms / (tile_pair_rows(c) * tile_pair_cols(c));
     const Ix *rounds = ceil_div(p, count_clusters(g, c), slots);
     const Ix *main = ix_mul(p, ceil_div(p, extent(g, g->m.k), gemm_stage_k(g)), stage_cycles(g, c));
     if (c->loop) main = scaled(p, main, c->loop, 100);
@@ -193,7 +193,7 @@ bool gemm_splits_in_vain(const Gemm *g, const Tile *t) {
     IxPool *p = g->t->ix;
     int64_t cut;
     if (t->split <= 1) return false;
-    int slots = SMS / (tile_pair_rows(t) * tile_pair_cols(t));
+    int slots = g->sms / (tile_pair_rows(t) * tile_pair_cols(t));
     const Ix *k_tiles = ceil_div(p, extent(g, g->m.k), gemm_stage_k(g));
     const Ix *x = mma_parts(p, count_clusters(g, t), k_tiles, slots, t->split).cut;
     return g->whole || (ix_is_const(x, &cut) && !cut);
