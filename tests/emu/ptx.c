@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/fkm.h"
+#include "tests/fkm_file.h"
 
 // The file's bytes with a NUL behind them; NULL: it cannot be read.
 static char *load(const char *path, size_t *n) {
@@ -21,17 +22,6 @@ static char *load(const char *path, size_t *n) {
     }
     if (f) fclose(f);
     return bytes;
-}
-
-static bool save(const FkmModule *m, const char *path) {
-    FkmError error;
-    size_t size;
-    void *bytes = fkm_encode(m, &size, &error);
-    FILE *f = bytes ? fopen(path, "wb") : NULL;
-    bool ok = f && fwrite(bytes, 1, size, f) == size;
-    if (f) ok &= !fclose(f);
-    free(bytes);
-    return ok;
 }
 
 static FkmKernel *named(FkmModule *m, const char *name) {
@@ -51,7 +41,7 @@ static bool work(FkmModule *m, int argc, char **argv) {
     char *was = k->ptx, *text = load(argv[3], &n);
     if (!text) return fprintf(stderr, "emu_ptx: cannot read %s\n", argv[3]), false;
     k->ptx = text;
-    bool ok = save(m, argv[4]);
+    bool ok = fkm_save_file(m, argv[4]);
     k->ptx = was;
     free(text);
     if (!ok) fprintf(stderr, "emu_ptx: cannot write %s\n", argv[4]);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/fkm.h"
+#include "tests/fkm_file.h"
 
 typedef struct {
     void *bytes; // in which the tree's texts lie
@@ -47,22 +48,11 @@ static bool graft(const FkmModule *kernels, const FkmModule *graphs) {
     return true;
 }
 
-static bool save(const FkmModule *m, const char *path) {
-    FkmError error;
-    size_t size;
-    void *bytes = fkm_encode(m, &size, &error);
-    FILE *f = bytes ? fopen(path, "wb") : NULL;
-    bool ok = f && fwrite(bytes, 1, size, f) == size;
-    if (f) ok &= !fclose(f);
-    free(bytes);
-    return ok;
-}
-
 int main(int argc, char **argv) {
     if (argc != 4) return fprintf(stderr, "gpu_graft KERNELS.fkm GRAPHS.fkm OUT.fkm\n"), 2;
     Module kernels = load(argv[1]), graphs = load(argv[2]);
     bool ok = kernels.tree && graphs.tree && graft(kernels.tree, graphs.tree) &&
-              save(kernels.tree, argv[3]);
+              fkm_save_file(kernels.tree, argv[3]);
     if (!ok) fprintf(stderr, "gpu_graft: failed\n");
     unload(&kernels);
     unload(&graphs);
