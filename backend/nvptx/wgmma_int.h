@@ -89,7 +89,6 @@ void wg_loader_plain(Wg *w);
  * loaded (zeros would take TMA four times as long as rows), and what wgmma reads there instead
  * makes nothing that is stored. */
 typedef struct Present {
-    Val first; /* i32: row of the first box that this CTA loads */
     Val boxes; /* i32: how many it loads; NULL: all */
     Val bytes; /* i32: of all boxes, the other CTA's too */
 } Present;

@@ -19,15 +19,15 @@ static Val boxes_from(Wg *w, int axis, int tile, const MmaSmem *s, Val first, in
 
 static Present present_of(Wg *w, int axis, int tile, const MmaSmem *s, bool shared) {
     Lower *l = w->l;
-    Present p = {.first = LLVMBuildTrunc(l->b, l->axis[axis].e[0], l->i32, "")};
-    p.bytes = i32c(l, s->plain ? 0 : s->bytes);
+    Present p = {.bytes = i32c(l, s->plain ? 0 : s->bytes)};
     if (s->plain) return p;
-    Val all = boxes_from(w, axis, tile, s, p.first, s->boxes);
+    Val first = LLVMBuildTrunc(l->b, l->axis[axis].e[0], l->i32, "");
+    Val all = boxes_from(w, axis, tile, s, first, s->boxes);
     if (all) p.bytes = LLVMBuildMul(l->b, all, i32c(l, s->box_bytes), "");
     p.boxes = all;
-    if (!shared) return p;
-    p.first = wg_at_stage(w, p.first, w->rank, s->boxes / 2 * s->box);
-    if (all) p.boxes = boxes_from(w, axis, tile, s, p.first, s->boxes / 2);
+    if (!shared || !all) return p;
+    first = wg_at_stage(w, first, w->rank, s->boxes / 2 * s->box);
+    p.boxes = boxes_from(w, axis, tile, s, first, s->boxes / 2);
     return p;
 }
 
@@ -48,9 +48,11 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bo
     Val coord[5], *row = &coord[i->nix - 1 - f->row];
     wg_coords(w, i, coord);
     int boxes = shared ? s->boxes / 2 : s->boxes;
+    Val first = *row; /* not that of the axis: rows may be read from any on */
+    if (shared) first = wg_at_stage(w, first, w->rank, boxes * s->box);
     if (shared) to = wg_at_stage(w, to, w->rank, boxes * s->box_bytes);
     for (int n = 0; n < boxes; n++) {
-        *row = LLVMBuildAdd(l->b, p->first, i32c(l, n * s->box), "");
+        *row = LLVMBuildAdd(l->b, first, i32c(l, n * s->box), "");
         Val box = LLVMBuildAdd(l->b, to, i32c(l, n * s->box_bytes), ""), there = NULL;
         if (p->boxes && (n || wg_pair(w) > 1)) /* without a pair, a tile has a row at least */
             there = LLVMBuildICmp(l->b, LLVMIntUGT, p->boxes, i32c(l, n), "");

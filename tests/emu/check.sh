@@ -72,9 +72,18 @@ cases() {
 }
 
 gemm() {
-    local file=tests/gpu/gemm.fk fn variant size sizes
-    module $file || return
-    for fn in bias_gelu rowcol two gated; do
+    products tests/gpu/gemm.fk bias_gelu rowcol two gated
+    products tests/gpu/orders.fk shifted
+    module tests/emu/narrow.fk --invariant || return
+    echo "--device=emu --check --check-seconds=5 -s M=48 -s N=16 -s K=304 --variant=thin_16x32 $mod" > "$work/cases"
+    run FK_EMU_SMS=2 FK_EMU_SEED=3
+}
+
+products() { # FILE FN...
+    local fn variant size sizes
+    module "$1" || return
+    shift
+    for fn; do
         : > "$work/cases"
         for variant in $("$fkrun" --list --fn=$fn -s M=512 -s N=512 -s K=256 "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
             [ "$variant" = general ] && continue
@@ -88,9 +97,6 @@ gemm() {
         run
         run FK_EMU_SMS=2 FK_EMU_SEED=3
     done
-    module tests/emu/narrow.fk --invariant || return
-    echo "--device=emu --check --check-seconds=5 -s M=48 -s N=16 -s K=304 --variant=thin_16x32 $mod" > "$work/cases"
-    run FK_EMU_SMS=2 FK_EMU_SEED=3
 }
 
 reduce() {

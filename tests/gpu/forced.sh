@@ -58,7 +58,7 @@ cases() {
     sizes=("1 8 64" "64 64 64" "128 256 128" "127 129 72" "129 257 520" "255 1000 584" "1000 136 1024" "300 520 8" "2000 1032 256")
     for fn in bias_gelu rowcol two gated; do all gemm_cases $fn; done
     sizes=("8 8 8" "64 64 64" "128 256 128" "136 264 72" "1000 136 1000" "72 1032 584" "264 520 4096")
-    for fn in nt nn tt tn out heads inner lone; do all gemm_orders $fn $(batch $fn); done
+    for fn in nt nn tt tn out shifted heads inner lone; do all gemm_orders $fn $(batch $fn); done
     sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
     for fn in plain rows inside chain heads wide; do all fp8_cases $fn $(batch $fn); done
     for fn in plain rows inside chain heads; do all fp8_cases_fast $fn $(batch $fn) --fast-accum; done

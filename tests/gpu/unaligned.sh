@@ -23,7 +23,7 @@ add() { # MODULE FN VARIANT "M N K" OPTIONS...
 sizes=("1 1 1" "7 5 3" "64 64 63" "65 129 12" "127 255 65" "129 257 100" "300 520 511" "1000 136 1001")
 layouts=("" "--offset %s=2 --offset w=14" "--pad %s=1 --pad w=3" "--offset %s=6 --pad w=5 --offset y=2" "--pad y=1")
 at=0
-for fn in bias_gelu rowcol two gated nt nn tt tn out heads inner lone; do
+for fn in bias_gelu rowcol two gated nt nn tt tn out shifted heads inner lone; do
     module=gemm_orders first=a
     [[ $fn =~ bias_gelu|rowcol|two|gated ]] && module=gemm_cases first=x
     for variant in plain_128x256 plain_64x64 auto; do
