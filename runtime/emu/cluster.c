@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/emu/async_int.h"
 #include "runtime/emu/copy_int.h"
 #include "runtime/emu/meet_int.h"
 #include "runtime/emu/mma_int.h"
@@ -37,6 +38,7 @@ static void cut_warp(Cut *m, const Func *f, uint8_t *consts, Warp *w, MmaQueue *
               .pred = cut(m, f->n_preds * sizeof(uint32_t)),
               .local = cut(m, (size_t)f->local_bytes * LANES),
               .bulk = cut(m, sizeof(Bulk)),
+              .async = f->copies ? cut(m, sizeof(Async)) : NULL,
               .mma = f->pinned_bytes ? cut(m, sizeof(Mma)) : NULL,
               .lists = f->lists,
               .func = f};
@@ -109,6 +111,7 @@ void cluster_free(Cluster *c) {
     if (!c) return;
     if (c->hits) stats_add(c);
     copy_free(c);
+    async_free(c);
     free(c->copies);
     for (uint32_t k = 0; k < c->n_warps; k++) {
         free(c->warps[k].bulk->copy);
@@ -153,6 +156,7 @@ static void start_warp(Warp *w) {
     w->pc = 0, w->stop = w->tried = UINT32_MAX;
     w->n_away = 0, w->wait = WAIT_NOTHING, w->passed = w->arrived = false;
     if (w->mma) mma_reset(w);
+    if (w->async) async_start(w);
     set_threads(w, g);
     for (int k = 0; k < 3; k++) {
         set(w, (Special)(SPECIAL_NTID_X + k), g->block[k], 0);
@@ -192,6 +196,7 @@ void cluster_start(Cluster *c, uint64_t linear) {
     c->linear = linear;
     c->random = c->grid->seed * 0x2545f4914f6cdd1du + linear;
     c->executed = 0, c->polls = 0, c->next_warp = 0, c->phase = 0, c->came = 0;
+    c->n_arrivals = 0;
     for (uint32_t k = 0; k < c->n_ctas; k++) start_cta(&c->ctas[k]);
     order_start(c);
     race_start(c);
@@ -275,6 +280,7 @@ static Step deadlock(Cluster *c) {
 
 static Step finish(Cluster *c) {
     Step s = copy_finish(c);
+    async_finish(c);
     for (uint32_t k = 0; k < c->n_ctas && s != STOP; k++) sync_leftovers(&c->ctas[k]);
     for (uint32_t k = 0; k < c->n_warps && s != STOP; k++)
         if (c->warps[k].mma && c->warps[k].mma->pending)
@@ -284,21 +290,31 @@ static Step finish(Cluster *c) {
     return s;
 }
 
+static uint32_t under_way(const Cluster *c) {
+    return c->n_copies + c->n_arrivals;
+}
+
+// One thing that is asynchronous comes to its end.
+static Step asynchronous(Cluster *c) {
+    bool load = !c->n_arrivals || (c->n_copies && emu_random(&c->random) & 1);
+    return load ? copy_some_load(c) : async_some_arrival(c);
+}
+
 Step cluster_run(Cluster *c) {
     Reports *r = c->grid->reports;
     for (;;) {
         uint32_t quantum;
         if (atomic_load_explicit(&r->ended, memory_order_relaxed)) return STOP;
-        if (c->n_copies && c->grid->seed && emu_random(&c->random) % 8 == 0 &&
-            copy_some_load(c) == STOP)
+        if (under_way(c) && c->grid->seed && emu_random(&c->random) % 8 == 0 &&
+            asynchronous(c) == STOP)
             return STOP;
         Warp *w = next_warp(c, &quantum);
         if (!w) {
             bool done = true;
             for (uint32_t k = 0; k < c->n_warps; k++) done &= c->warps[k].wait == WAIT_DONE;
             if (done) return finish(c);
-            if (!c->n_copies) return deadlock(c);
-            if (copy_some_load(c) == STOP) return STOP;
+            if (!under_way(c)) return deadlock(c);
+            if (asynchronous(c) == STOP) return STOP;
             continue;
         }
         if (warp_run(w, quantum) == STOP) return STOP;

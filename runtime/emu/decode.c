@@ -221,6 +221,11 @@ static bool strong(const char *name) {
     return false;
 }
 
+// cp.async of single threads.
+static bool is_copy(const char *name) {
+    return !strncmp(name, "cp.async.", 9) && strncmp(name, "cp.async.bulk", 13);
+}
+
 // bra.uni is like bra: whether all lanes go the same way is seen when it runs.
 void emu_decode(Parser *p, const EmuToken *opcode, Raw *raw, uint32_t n, Ins *out) {
     EmuToken name = *opcode;
@@ -243,4 +248,5 @@ void emu_decode(Parser *p, const EmuToken *opcode, Raw *raw, uint32_t n, Ins *ou
     out->strong = strong(out->form->name);
     out->constant = strstr(out->form->name, ".global.nc") != NULL;
     out->releases = strstr(out->form->name, ".release") || strstr(out->form->name, ".acq_rel");
+    p->f->copies |= is_copy(out->form->name);
 }

@@ -55,9 +55,10 @@ struct Warp {
     uint32_t tried;                // pc of a try_wait that said no once
     bool arrived;                  // at the cluster's barrier, when its phase was arrived_at
     uint64_t arrived_at;
-    uint8_t *local;    // local_bytes a lane
-    struct Mma *mma;   // state of wgmma (wgmma.c)
-    struct Bulk *bulk; // its lanes' bulk stores (copy.c)
+    uint8_t *local;      // local_bytes a lane
+    struct Mma *mma;     // state of wgmma (wgmma.c)
+    struct Bulk *bulk;   // its lanes' bulk stores (copy.c)
+    struct Async *async; // their cp.async, if there are any (async.c)
     // What it has seen (order.c); its clock, and up to which tick its lanes saw each other's.
     Seen *seen, fenced; // fenced: what its last fence stands behind
     uint32_t tick, synced;
@@ -106,11 +107,12 @@ struct Cluster {
     uint32_t came;   // warps that have come to it
     Seen *seen, *arrived_seen,
         *passed_seen; // all vectors; the cluster's barrier's (order.c)
-    uint32_t n_agents, room_agents, first_bulk, first_mbar;
+    uint32_t n_agents, room_agents, first_mma, first_bulk, first_mbar;
     struct Shadow *shadows; // of its CTAs (race.c)
     uint64_t random, executed;
     struct Copy *copies; // asynchronous loads that are under way (tma.c)
     uint32_t n_copies, room_copies;
+    uint32_t n_arrivals;       // that wait for cp.async (async.c)
     uint8_t *memory;           // all of the above's
     const struct Region **hot; // by instruction: the region it touched last
     struct Hits *hits;         // by instruction; NULL: nobody asked (stats.c)

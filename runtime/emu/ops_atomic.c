@@ -5,10 +5,7 @@
 #include "runtime/emu/ops_int.h"
 
 static void addresses(const Warp *w, const Opd *o, uint64_t *a) {
-    const void *base = operand(w, o);
-    for (int l = 0; l < LANES; l++)
-        a[l] = o->cls == OPD_64 ? ((const uint64_t *)base)[l] + (uint64_t)(int64_t)o->offset
-                                : ((const uint32_t *)base)[l] + (uint32_t)o->offset;
+    for (int l = 0; l < LANES; l++) a[l] = address_in(w, o, l);
 }
 
 static uint64_t lane(const Warp *w, const Opd *o, int l) {

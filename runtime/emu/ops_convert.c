@@ -165,22 +165,123 @@ TO_INT(rzi, to_zero)
 TO_INT(rmi, floorf)
 TO_INT(rpi, ceilf)
 
+// .sat of what stays an f32, and .ftz.
+#define TO_INT_MODE(round, how)                                                                    \
+    OP1(cvt_##round##_sat_f32, f32, f32, saturate(how(a)))                                         \
+    OP1(cvt_##round##_ftz_f32, f32, f32, how(flush(a)))                                            \
+    OP1(cvt_##round##_ftz_u32, u32, f32, int_u32(how(flush(a))))                                   \
+    OP1(cvt_##round##_ftz_s32, u32, f32, int_s32(how(flush(a))))
+TO_INT_MODE(rni, nearbyintf)
+TO_INT_MODE(rzi, to_zero)
+TO_INT_MODE(rmi, floorf)
+TO_INT_MODE(rpi, ceilf)
+
+// ---- integers, clamped to the other type's ----
+
+static inline int64_t clamp(int64_t v, int64_t low, int64_t high) {
+    return v < low ? low : v > high ? high : v;
+}
+
+static inline int64_t clamp_u64(uint64_t v, uint64_t high) {
+    return (int64_t)(v > high ? high : v);
+}
+
+#define CVT_SAT(D, S, K, low, high) OP1(cvt_sat_##D##_##S, K, S, (K)clamp(a, low, high))
+#define CVT_SAT_LONG(D, K, low, high)                                                              \
+    OP1(cvt_sat_##D##_u64, K, u64, (K)clamp_u64(a, high))                                          \
+    CVT_SAT(D, s64, K, low, high)
+#define CVT_SAT_WORD(D, K, low, high)                                                              \
+    CVT_SAT(D, u32, K, low, high)                                                                  \
+    CVT_SAT(D, s32, K, low, high)                                                                  \
+    CVT_SAT_LONG(D, K, low, high)
+#define CVT_SAT_BYTE(D, K, low, high)                                                              \
+    CVT_SAT(D, u16, K, low, high)                                                                  \
+    CVT_SAT(D, s16, K, low, high)                                                                  \
+    CVT_SAT_WORD(D, K, low, high)
+CVT_SAT_BYTE(u8, u16, 0, UINT8_MAX)
+CVT_SAT_BYTE(s8, s16, INT8_MIN, INT8_MAX)
+CVT_SAT(u16, s16, u16, 0, UINT16_MAX)
+CVT_SAT_WORD(u16, u16, 0, UINT16_MAX)
+CVT_SAT(s16, u16, s16, INT16_MIN, INT16_MAX)
+CVT_SAT_WORD(s16, s16, INT16_MIN, INT16_MAX)
+CVT_SAT(u32, s16, u32, 0, UINT32_MAX)
+CVT_SAT(u32, s32, u32, 0, UINT32_MAX)
+CVT_SAT_LONG(u32, u32, 0, UINT32_MAX)
+CVT_SAT(s32, u32, s32, INT32_MIN, INT32_MAX)
+CVT_SAT_LONG(s32, s32, INT32_MIN, INT32_MAX)
+
+// The first operand above the second; bytes below the lower half of the third.
+#define PACK(a, b, low, high, bits)                                                                \
+    (((u32)clamp(a, low, high) & ((1u << bits) - 1)) << bits |                                     \
+     ((u32)clamp(b, low, high) & ((1u << bits) - 1)))
+OP2(cvt_pack_u16, u32, s32, s32, PACK(a, b, 0, UINT16_MAX, 16))
+OP2(cvt_pack_s16, u32, s32, s32, PACK(a, b, INT16_MIN, INT16_MAX, 16))
+OP3(cvt_pack_u8, u32, s32, s32, u32, c << 16 | PACK(a, b, 0, UINT8_MAX, 8))
+OP3(cvt_pack_s8, u32, s32, s32, u32, c << 16 | PACK(a, b, INT8_MIN, INT8_MAX, 8))
+
 // ---- floating point ----
 
 OP1(cvt_f32_f16, f32, u16, f16_to_f32(a))
 OP1(cvt_f32_bf16, u32, u16, (u32)a << 16) // NaNs as they are
-OP1(cvt_f16_f32, u16, f32, f32_to_f16(a))
-OP1(cvt_bf16_f32, u16, f32, f32_to_bf16(a))
-OP1(cvt_bf16_relu_f32, u16, f32, f32_to_bf16(a <= 0 ? 0 : a))
-OP2(cvt_f16x2, u32, f32, f32, (u32)f32_to_f16(a) << 16 | f32_to_f16(b))
-OP2(cvt_bf16x2, u32, f32, f32, (u32)f32_to_bf16(a) << 16 | f32_to_bf16(b))
-OP2(cvt_e4m3x2, u16, f32, f32, (u16)(f32_to_e4m3(a) << 8 | f32_to_e4m3(b)))
-OP2(cvt_e5m2x2, u16, f32, f32, (u16)(f32_to_e5m2(a) << 8 | f32_to_e5m2(b)))
-OP1(cvt_e4m3x2_f16x2, u16, u32,
-    (u16)(f32_to_e4m3(f16_to_f32(a >> 16)) << 8 | f32_to_e4m3(f16_to_f32(a & 0xffff))))
-OP1(cvt_e5m2x2_f16x2, u16, u32,
-    (u16)(f32_to_e5m2(f16_to_f32(a >> 16)) << 8 | f32_to_e5m2(f16_to_f32(a & 0xffff))))
-OP1(cvt_f16x2_e4m3x2, u32, u16,
-    (u32)f32_to_f16(e4m3_to_f32(a >> 8)) << 16 | f32_to_f16(e4m3_to_f32(a & 0xff)))
-OP1(cvt_f16x2_e5m2x2, u32, u16,
-    (u32)f32_to_f16(e5m2_to_f32(a >> 8)) << 16 | f32_to_f16(e5m2_to_f32(a & 0xff)))
+OP1(cvt_ftz_f32_bf16, f32, u16, flush(bf16_to_f32(a)))
+OP1(cvt_sat_f32_f32, f32, f32, saturate(a))
+OP1(cvt_ftz_f32_f32, f32, f32, flush(a))
+OP1(cvt_sat_f32_f16, f32, u16, saturate(f16_to_f32(a)))
+OP1(cvt_sat_f16_f16, u16, u16, f32_to_f16(saturate(f16_to_f32(a))))
+OP1(cvt_sat_f16_f32, u16, f32, f32_to_f16(saturate(a)))
+OP1(cvt_bf16_f16, u16, u16, f32_to_bf16(f16_to_f32(a)))
+OP1(cvt_f16_bf16, u16, u16, f32_to_f16(bf16_to_f32(a)))
+
+// An infinity, whose bits are given, becomes the largest number.
+static inline uint16_t to_finite(uint16_t v, uint16_t infinity) {
+    return (v & 0x7fff) == infinity ? (uint16_t)(v - 1) : v;
+}
+
+// One value, and two in the halves of 32 bits, the first above.
+#define DOWN_ONE(name, f)                                                                          \
+    OP1(name, u16, f32, f(a))                                                                      \
+    OP2(name##x2, u32, f32, f32, (u32)f(a) << 16 | f(b))
+#define DOWN(r, type, to, infinity)                                                                \
+    static inline uint16_t r##_relu_##type(float f) {                                              \
+        return to(relu(f));                                                                        \
+    }                                                                                              \
+    static inline uint16_t r##_finite_##type(float f) {                                            \
+        return to_finite(to(f), infinity);                                                         \
+    }                                                                                              \
+    static inline uint16_t r##_relu_finite_##type(float f) {                                       \
+        return to_finite(to(relu(f)), infinity);                                                   \
+    }                                                                                              \
+    DOWN_ONE(cvt_##r##_##type, to)                                                                 \
+    DOWN_ONE(cvt_##r##_relu_##type, r##_relu_##type)                                               \
+    DOWN_ONE(cvt_##r##_finite_##type, r##_finite_##type)                                           \
+    DOWN_ONE(cvt_##r##_relu_finite_##type, r##_relu_finite_##type)
+DOWN(rn, f16, f32_to_f16, 0x7c00)
+DOWN(rz, f16, f32_to_f16_rz, 0x7c00)
+DOWN(rn, bf16, f32_to_bf16, 0x7f80)
+DOWN(rz, bf16, f32_to_bf16_rz, 0x7f80)
+
+static inline uint32_t finite_tf32(uint32_t v) {
+    return (v & 0x7fffffff) == 0x7f800000 ? v - 0x2000 : v;
+}
+
+OP1(cvt_rna_tf32, u32, f32, f32_to_tf32(a, 0x1000))
+OP1(cvt_rna_finite_tf32, u32, f32, finite_tf32(f32_to_tf32(a, 0x1000)))
+OP1(cvt_rn_tf32, u32, f32, f32_to_tf32_rn(a))
+OP1(cvt_rn_relu_tf32, u32, f32, f32_to_tf32_rn(relu(a)))
+OP1(cvt_rz_tf32, u32, f32, f32_to_tf32(a, 0))
+OP1(cvt_rz_relu_tf32, u32, f32, f32_to_tf32(relu(a), 0))
+
+// fp8: two at a time, from two f32 or two f16; back to two f16.
+#define FP8(type, name, how)                                                                       \
+    OP2(cvt_##name##type##x2, u16, f32, f32,                                                       \
+        (u16)(f32_to_##type(how(a)) << 8 | f32_to_##type(how(b))))                                 \
+    OP1(cvt_##name##type##x2_f16x2, u16, u32,                                                      \
+        (u16)(f32_to_##type(how(f16_to_f32(a >> 16))) << 8 |                                       \
+              f32_to_##type(how(f16_to_f32(a & 0xffff)))))                                         \
+    OP1(cvt_##name##f16x2_##type##x2, u32, u16,                                                    \
+        (u32)f32_to_f16(how(type##_to_f32(a >> 8))) << 16 |                                        \
+            f32_to_f16(how(type##_to_f32(a & 0xff))))
+FP8(e4m3, , )
+FP8(e5m2, , )
+FP8(e4m3, relu_, relu)
+FP8(e5m2, relu_, relu)

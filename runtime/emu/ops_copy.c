@@ -6,13 +6,6 @@
 #include "runtime/emu/race_int.h"
 #include "runtime/emu/sync_int.h"
 
-static uint64_t address_in(const Warp *w, const Opd *o, int l) {
-    const void *p = operand(w, o);
-    uint64_t offset = (uint64_t)(int64_t)o->offset;
-    if (o->cls == OPD_64) return ((const uint64_t *)p)[l] + offset;
-    return (uint32_t)(((const uint32_t *)p)[l] + offset);
-}
-
 static Step coordinates(Warp *w, const Ins *i, int l, const Opd *list, Copy *c) {
     if (c->map->rank != list->offset || c->map->rank != i->number)
         return report(w, i, l, REPORT_TMAP, "%d coordinates for a tensor map of rank %u",
@@ -63,9 +56,6 @@ static Step counted_on(Warp *w, const Ins *i, int l, Copy *c, Mbar **bar) {
     c->bar = b->at;
     return race_mbar_used(w, i, l, b, true);
 }
-
-#define EACH_LANE(m) for (uint32_t left_ = m; left_; left_ &= left_ - 1)
-#define LANE         (__builtin_ctz(left_))
 
 // To the same place in every CTA of a mask.
 static Step multicast(Warp *w, const Ins *i, int l, const Copy *c) {
@@ -131,7 +121,7 @@ static Step row(Warp *w, const Ins *i, int l, const Opd *shared, const Opd *glob
     return shared_end(w, i, l, shared, c);
 }
 
-// [to], [from], bytes, [mbarrier]
+// [to], [from], bytes, [mbarrier] (, mask of CTAs) (, cache policy); arg: 1 with a mask
 RUN(bulk_load) {
     EACH_LANE(m) {
         int l = LANE;
@@ -139,7 +129,8 @@ RUN(bulk_load) {
         Mbar *b;
         if (row(w, i, l, &i->o[0], &i->o[1], &i->o[2], &c) == STOP) return STOP;
         if (counted_on(w, i, l, &c, &b) == STOP) return STOP;
-        if (copy_load(w->cta->cluster, &c, b) == STOP) return STOP;
+        if ((i->form->arg ? multicast(w, i, l, &c) : copy_load(w->cta->cluster, &c, b)) == STOP)
+            return STOP;
     }
     return NEXT;
 }

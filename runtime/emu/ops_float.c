@@ -33,10 +33,6 @@ OP2(div_ftz_f32, f32, f32, f32, tiny(flush(a) / flush(b), (double)flush(a) / flu
 OP1(rcp_ftz_f32, f32, f32, flush(1 / flush(a)))
 OP1(sqrt_ftz_f32, f32, f32, flush(sqrtf(flush(a))))
 
-static inline float saturate(float f) {
-    return f > 0 ? f < 1 ? f : 1 : 0; // NaN and -0 give 0
-}
-
 OP2(add_sat_f32, f32, f32, f32, saturate(a + b))
 OP2(mul_sat_f32, f32, f32, f32, saturate(a *b))
 OP3(fma_sat_f32, f32, f32, f32, f32, saturate(fmaf(a, b, c)))
@@ -61,6 +57,31 @@ OP2(min_nan_f32, f32, f32, f32, a != a || b != b ? NAN : least(a, b))
 OP2(max_nan_f32, f32, f32, f32, a != a || b != b ? NAN : most(a, b))
 OP2(min_ftz_f32, f32, f32, f32, least(flush(a), flush(b)))
 OP2(max_ftz_f32, f32, f32, f32, most(flush(a), flush(b)))
+
+OP2(min_ftz_nan_f32, f32, f32, f32, a != a || b != b ? NAN : least(flush(a), flush(b)))
+OP2(max_ftz_nan_f32, f32, f32, f32, a != a || b != b ? NAN : most(flush(a), flush(b)))
+
+// .xorsign.abs: of the magnitudes, with the product's sign.
+static inline float signed_by(float f, float a, float b) {
+    return as_f32(as_bits(f) | ((as_bits(a) ^ as_bits(b)) & 0x80000000));
+}
+
+static inline float least_magnitude(float a, float b, bool nan) {
+    if (nan && (a != a || b != b)) return NAN;
+    return signed_by(least(fabsf(a), fabsf(b)), a, b);
+}
+
+static inline float most_magnitude(float a, float b, bool nan) {
+    if (nan && (a != a || b != b)) return NAN;
+    return signed_by(most(fabsf(a), fabsf(b)), a, b);
+}
+
+OP2(min_xorsign_f32, f32, f32, f32, least_magnitude(a, b, false))
+OP2(max_xorsign_f32, f32, f32, f32, most_magnitude(a, b, false))
+OP2(min_nan_xorsign_f32, f32, f32, f32, least_magnitude(a, b, true))
+OP2(max_nan_xorsign_f32, f32, f32, f32, most_magnitude(a, b, true))
+OP1(neg_ftz_f32, f32, f32, -flush(a))
+OP1(abs_ftz_f32, f32, f32, fabsf(flush(a)))
 
 OP1(ex2_f32, f32, f32, exp2f(a))
 OP1(lg2_f32, f32, f32, log2f(a))
@@ -139,6 +160,44 @@ static inline uint32_t half_max_nan(Half h, uint32_t a, uint32_t b) {
     return half_keep(h, x != x || y != y ? NAN : most(x, y));
 }
 
+#define HALF_MAGNITUDE(name, f, nan)                                                               \
+    static inline uint32_t half_##name(Half h, uint32_t a, uint32_t b) {                           \
+        return half_keep(h, f(half_get(h, a), half_get(h, b), nan));                               \
+    }
+HALF_MAGNITUDE(min_xorsign, least_magnitude, false)
+HALF_MAGNITUDE(max_xorsign, most_magnitude, false)
+HALF_MAGNITUDE(min_nan_xorsign, least_magnitude, true)
+HALF_MAGNITUDE(max_nan_xorsign, most_magnitude, true)
+
+// A result with .relu or .sat.
+static inline uint32_t half_relu(Half h, uint32_t a) {
+    return half_keep(h, relu(half_get(h, a)));
+}
+
+static inline uint32_t half_sat(Half h, uint32_t a) {
+    return half_keep(h, saturate(half_get(h, a)));
+}
+
+static inline uint32_t half_fma_relu(Half h, uint32_t a, uint32_t b, uint32_t c) {
+    return half_relu(h, half_fma(h, a, b, c));
+}
+
+static inline uint32_t half_fma_sat(Half h, uint32_t a, uint32_t b, uint32_t c) {
+    return half_sat(h, half_fma(h, a, b, c));
+}
+
+static inline uint32_t half_add_sat(Half h, uint32_t a, uint32_t b) {
+    return half_sat(h, half_add(h, a, b));
+}
+
+static inline uint32_t half_sub_sat(Half h, uint32_t a, uint32_t b) {
+    return half_sat(h, half_add(h, a, b ^ 0x8000));
+}
+
+static inline uint32_t half_mul_sat(Half h, uint32_t a, uint32_t b) {
+    return half_sat(h, half_mul(h, a, b));
+}
+
 static inline uint32_t half_neg(Half h, uint32_t a) {
     return half_keep(h, -half_get(h, a));
 }
@@ -162,6 +221,9 @@ static inline uint32_t half_tanh(Half h, uint32_t a) {
 #define HALF2(name, h, f)                                                                          \
     OP2(name, u16, u16, u16, f(h, a, b))                                                           \
     OP2(name##x2, u32, u32, u32, f(h, a, b) | f(h, a >> 16, b >> 16) << 16)
+#define HALF3(name, h, f)                                                                          \
+    OP3(name, u16, u16, u16, u16, f(h, a, b, c))                                                   \
+    OP3(name##x2, u32, u32, u32, u32, f(h, a, b, c) | f(h, a >> 16, b >> 16, c >> 16) << 16)
 #define HALVES(type, h)                                                                            \
     HALF2(add_##type, h, half_add)                                                                 \
     HALF2(sub_##type, h, half_sub)                                                                 \
@@ -174,9 +236,12 @@ static inline uint32_t half_tanh(Half h, uint32_t a) {
     HALF1(neg_##type, h, half_neg)                                                                 \
     HALF1(abs_##type, h, half_abs)                                                                 \
     HALF1(tanh_##type, h, half_tanh)                                                               \
-    OP3(fma_##type, u16, u16, u16, u16, half_fma(h, a, b, c))                                      \
-    OP3(fma_##type##x2, u32, u32, u32, u32,                                                        \
-        half_fma(h, a, b, c) | half_fma(h, a >> 16, b >> 16, c >> 16) << 16)
+    HALF2(min_xorsign_##type, h, half_min_xorsign)                                                 \
+    HALF2(max_xorsign_##type, h, half_max_xorsign)                                                 \
+    HALF2(min_nan_xorsign_##type, h, half_min_nan_xorsign)                                         \
+    HALF2(max_nan_xorsign_##type, h, half_max_nan_xorsign)                                         \
+    HALF3(fma_##type, h, half_fma)                                                                 \
+    HALF3(fma_relu_##type, h, half_fma_relu)
 
 static inline uint32_t half_sub(Half h, uint32_t a, uint32_t b) {
     return half_add(h, a, b ^ 0x8000);
@@ -184,3 +249,7 @@ static inline uint32_t half_sub(Half h, uint32_t a, uint32_t b) {
 
 HALVES(f16, F16)
 HALVES(bf16, BF16)
+HALF2(add_sat_f16, F16, half_add_sat)
+HALF2(sub_sat_f16, F16, half_sub_sat)
+HALF2(mul_sat_f16, F16, half_mul_sat)
+HALF3(fma_sat_f16, F16, half_fma_sat)

@@ -70,6 +70,25 @@ typedef float f32;
 #define GET_s64(x)  ((int64_t)(x))
 #define GET_b64(x)  (x)
 
+// Lane l's address.
+static inline uint64_t address_in(const Warp *w, const Opd *o, int l) {
+    const void *p = operand(w, o);
+    uint64_t offset = (uint64_t)(int64_t)o->offset;
+    if (o->cls == OPD_64) return ((const uint64_t *)p)[l] + offset;
+    return (uint32_t)(((const uint32_t *)p)[l] + offset);
+}
+
+// That of shared memory, a generic one too.
+static inline uint32_t shared_address(const Warp *w, const Opd *o, int l) {
+    uint64_t a = address_in(w, o, l);
+    if (a >> WINDOW_SHIFT == SPACE_SHARED) a &= ((uint64_t)1 << WINDOW_SHIFT) - 1;
+    return a > UINT32_MAX ? UINT32_MAX : (uint32_t)a;
+}
+
+// For each lane LANE of mask m.
+#define EACH_LANE(m) for (uint32_t left_ = m; left_; left_ &= left_ - 1)
+#define LANE         (__builtin_ctz(left_))
+
 #define LANES_OF(type, k) ((lane_##type *)operand(w, &i->o[k]))
 
 static inline float as_f32(uint32_t b) {
@@ -93,6 +112,14 @@ static inline uint32_t f32_result(float f) {
 // Subnormals as zeros of their sign.
 static inline float flush(float f) {
     return fabsf(f) < 0x1p-126f ? copysignf(0, f) : f;
+}
+
+static inline float saturate(float f) {
+    return f > 0 ? f < 1 ? f : 1 : 0; // NaN and -0 give 0
+}
+
+static inline float relu(float f) { // NaN stays
+    return f <= 0 ? 0 : f;
 }
 
 #define KEEP_f32(x) f32_result(x)

@@ -57,6 +57,7 @@ RUN(stmatrix) {
 }
 
 // ---- mma.sync.m16n8: D = A B + C, by lanes; operands {d}, {a}, {b}, {c} ----
+// Register r of four holds row l/4 + 8(r/2), column 2(l%4) + r%2; of two with f16, a row's both.
 
 enum { MMA_F16, MMA_BF16, MMA_TF32, MMA_E4M3, MMA_E5M2, MMA_S8, MMA_U8 };
 
@@ -91,28 +92,41 @@ static void fragments(const Warp *w, const Ins *i, uint32_t k, float *a, float *
     }
 }
 
+#define DEPTH(arg)    ((arg) >> 8 & 255)
+#define HALF_SUM(arg) ((arg) >> 16)
+
+// The r-th of a lane's four sums before.
+static uint32_t sum_in(const Warp *w, const Ins *i, uint32_t r, uint32_t l) {
+    bool half = HALF_SUM(i->form->arg);
+    const uint32_t *c = operand(w, element(w, &i->o[3], (int)(half ? r / 2 : r)));
+    return half ? num_bits(f16_to_f32(c[l] >> 16 * (r % 2) & 0xffff)) : c[l];
+}
+
+static uint32_t sum_of(const Ins *i, const float *a, const float *b, uint32_t before) {
+    bool integer = (i->form->arg & 15) >= MMA_S8;
+    float sum = num_f32(before);
+    for (uint32_t e = 0; e < DEPTH(i->form->arg); e++) {
+        if (integer)
+            before += (uint32_t)((int32_t)a[e] * (int32_t)b[8 * e]);
+        else
+            sum = fmaf(a[e], b[8 * e], sum);
+    }
+    return integer ? before : HALF_SUM(i->form->arg) ? f32_to_f16(sum) : f32_result(sum);
+}
+
 RUN(mma_sync) {
     float a[16 * 32], b[32 * 8];
-    uint32_t k = i->form->arg >> 8, out[4][LANES];
-    bool integer = (i->form->arg & 15) >= MMA_S8;
+    uint32_t k = DEPTH(i->form->arg), out[4][LANES];
     (void)m;
     fragments(w, i, k, a, b);
-    for (uint32_t r = 0; r < 4; r++) {
-        const uint32_t *c = operand(w, element(w, &i->o[3], (int)r));
+    for (uint32_t r = 0; r < 4; r++)
         for (uint32_t l = 0; l < LANES; l++) {
             uint32_t row = l / 4 + r / 2 * 8, col = l % 4 * 2 + r % 2;
-            float sum = num_f32(c[l]);
-            uint32_t whole = c[l];
-            for (uint32_t e = 0; e < k; e++) {
-                if (integer)
-                    whole += (uint32_t)((int32_t)a[row * k + e] * (int32_t)b[e * 8 + col]);
-                else
-                    sum = fmaf(a[row * k + e], b[e * 8 + col], sum);
-            }
-            out[r][l] = integer ? whole : f32_result(sum);
+            out[r][l] = sum_of(i, a + row * k, b + col, sum_in(w, i, r, l));
         }
-    }
-    for (uint32_t r = 0; r < 4; r++)
-        memcpy(operand(w, element(w, &i->o[0], (int)r)), out[r], sizeof out[r]);
+    for (uint32_t r = 0; r < 4 && HALF_SUM(i->form->arg); r += 2)
+        for (uint32_t l = 0; l < LANES; l++) out[r / 2][l] = out[r][l] | out[r + 1][l] << 16;
+    for (int r = 0; r < i->o[0].offset; r++)
+        memcpy(operand(w, element(w, &i->o[0], r)), out[r], sizeof out[r]);
     return NEXT;
 }

@@ -26,18 +26,6 @@ RUN(setmaxnreg) {
 
 // ---- mbarriers ----
 
-// The shared address in lane l of an operand of 32 or 64 bits.
-static uint32_t shared_address(const Warp *w, const Opd *o, int l) {
-    const void *p = operand(w, o);
-    uint64_t a = o->cls == OPD_64 ? ((const uint64_t *)p)[l] : ((const uint32_t *)p)[l];
-    a = o->cls == OPD_64 ? a + (uint64_t)(int64_t)o->offset : (uint32_t)a + (uint32_t)o->offset;
-    if (a >> WINDOW_SHIFT == SPACE_SHARED) a &= ((uint64_t)1 << WINDOW_SHIFT) - 1;
-    return a > UINT32_MAX ? UINT32_MAX : (uint32_t)a;
-}
-
-#define EACH_LANE(m) for (uint32_t left_ = m; left_; left_ &= left_ - 1)
-#define LANE         (__builtin_ctz(left_))
-
 RUN(mbar_init) {
     const uint32_t *count = LANES_OF(u32, 1);
     EACH_LANE(m)
@@ -52,9 +40,9 @@ RUN(mbar_inval) {
     return NEXT;
 }
 
-// arg: 0 an arrival; 1 an arrival that expects bytes; 2 bytes without an arrival; 3 arrivals. The
-// state that it gives is the phase.
-enum { ARRIVE, ARRIVE_EXPECT, EXPECT, ARRIVE_COUNT };
+// arg: 0 an arrival; 1 an arrival that expects bytes; 2 bytes without an arrival; 3 arrivals; 4
+// such as may not end the phase. The state that it gives is the phase.
+enum { ARRIVE, ARRIVE_EXPECT, EXPECT, ARRIVE_COUNT, ARRIVE_NOT_LAST };
 RUN(mbar_arrive) {
     uint32_t what = i->form->arg;
     int at = what == EXPECT ? 0 : 1;
@@ -66,9 +54,13 @@ RUN(mbar_arrive) {
         Mbar *b = sync_mbar(w, i, l, a, &c);
         if (!b) return STOP;
         if (at && i->o[0].cls == OPD_64) LANES_OF(u64, 0)[l] = b->phase;
+        if (what == ARRIVE_NOT_LAST && b->pending <= n)
+            return report(w, i, l, REPORT_MBARRIER,
+                          "%u arrivals that may not end the phase, which lacks %lld", n,
+                          (long long)b->pending);
         if (sync_mbar_arrive(w, i, l, a,
                              what == EXPECT         ? 0
-                             : what == ARRIVE_COUNT ? n
+                             : what >= ARRIVE_COUNT ? n
                                                     : 1,
                              what == ARRIVE_EXPECT || what == EXPECT ? n : 0) == STOP)
             return STOP;

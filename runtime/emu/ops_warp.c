@@ -135,6 +135,46 @@ RUN(elect) {
     return NEXT;
 }
 
+// ---- matches: which lanes hold what this one does; do all of them? ----
+
+static Step match(Warp *w, const Ins *i, uint32_t m, int first, uint64_t *v) {
+    uint32_t mask;
+    const Opd *a = &i->o[first];
+    if (a->cls == OPD_64)
+        EACH(m, v[l] = ((const uint64_t *)operand(w, a))[l]);
+    else
+        EACH(m, v[l] = ((const uint32_t *)operand(w, a))[l]);
+    return members(w, i, m, &i->o[first + 1], &mask);
+}
+
+RUN(match_any) {
+    uint64_t v[LANES];
+    uint32_t *d = LANES_OF(u32, 0);
+    if (match(w, i, m, 1, v) == STOP) return STOP;
+    for (uint32_t left = m; left; left &= left - 1) {
+        int l = __builtin_ctz(left);
+        uint32_t same = 0;
+        for (uint32_t others = m; others; others &= others - 1)
+            same |= (uint32_t)(v[__builtin_ctz(others)] == v[l]) << __builtin_ctz(others);
+        d[l] = same;
+    }
+    return NEXT;
+}
+
+// arg: 1 with a predicate
+RUN(match_all) {
+    uint64_t v[LANES];
+    uint32_t *d = LANES_OF(u32, 0);
+    bool all = true;
+    if (match(w, i, m, i->form->arg ? 2 : 1, v) == STOP) return STOP;
+    for (uint32_t left = m; left; left &= left - 1)
+        all &= v[__builtin_ctz(left)] == v[__builtin_ctz(m)];
+    EACH(m, d[l] = all ? m : 0);
+    uint32_t *p = i->form->arg ? &w->pred[i->o[1].at] : NULL;
+    if (p) *p = (*p & ~m) | (all ? m : 0);
+    return NEXT;
+}
+
 // ---- reductions over the warp: min, max of unsigned and signed, sum, and, or, xor ----
 
 enum { RED_MIN_U, RED_MAX_U, RED_MIN_S, RED_MAX_S, RED_ADD, RED_AND, RED_OR, RED_XOR };

@@ -1,9 +1,12 @@
-// See order_int.h. Agents: the cluster's warps, then the wgmma of its warpgroups, the bulk stores
-// of its warps, and its mbarriers as they are made. A vector has an entry for each of them, and
-// then, for each kind of memory, more for each warp: what a fence.proxy.async of it stands behind.
+// See order_int.h. Agents: the cluster's warps, then their cp.async, if the kernel has any, the
+// wgmma of its warpgroups, the bulk stores of its warps, and its mbarriers as they are made. A
+// vector has an entry for each of them, and then, for each kind of memory, more for each warp and
+// its cp.async: what a fence.proxy.async of it stands behind.
 #include "runtime/emu/order_int.h"
 
 #include <stdlib.h>
+
+#include "runtime/emu/async_int.h"
 
 void order_join(Seen *to, const Seen *from) {
     if (from->all > to->all) to->all = from->all;
@@ -14,12 +17,12 @@ void order_join(Seen *to, const Seen *from) {
 
 static void join_all(const Cluster *c, Seen *to, const Seen *from) {
     for (uint32_t k = 0; k < c->n_agents; k++) order_join(&to[k], &from[k]);
-    for (uint32_t k = c->room_agents; k < c->room_agents + PROXIES * c->n_warps; k++)
+    for (uint32_t k = c->room_agents; k < c->room_agents + PROXIES * c->first_mma; k++)
         order_join(&to[k], &from[k]);
 }
 
 static size_t length(const Cluster *c) {
-    return c->room_agents + PROXIES * c->n_warps;
+    return c->room_agents + PROXIES * c->first_mma;
 }
 
 void order_clear(const Cluster *c, Seen *s) {
@@ -28,7 +31,7 @@ void order_clear(const Cluster *c, Seen *s) {
 
 void order_copy(const Cluster *c, Seen *to, const Seen *from) {
     memcpy(to, from, c->n_agents * sizeof *to);
-    memcpy(to + c->room_agents, from + c->room_agents, PROXIES * c->n_warps * sizeof *to);
+    memcpy(to + c->room_agents, from + c->room_agents, PROXIES * c->first_mma * sizeof *to);
 }
 
 // ---- memory ----
@@ -38,7 +41,8 @@ static uint32_t groups(const Cluster *c) {
 }
 
 bool order_new(Cluster *c) {
-    c->first_bulk = c->n_warps + groups(c);
+    c->first_mma = c->grid->f->copies ? 2 * c->n_warps : c->n_warps;
+    c->first_bulk = c->first_mma + groups(c);
     c->first_mbar = c->first_bulk + c->n_warps;
     c->room_agents = c->first_mbar + c->n_ctas * c->ctas[0].room_mbar;
     uint32_t n = c->n_warps + c->n_ctas * BARRIERS + 2; // the last two: of the cluster's barrier
@@ -86,10 +90,14 @@ static uint32_t agent_of(const Warp *w) {
     return (uint32_t)(w - w->cta->cluster->warps);
 }
 
+uint32_t order_async_agent(const Warp *w) {
+    return w->cta->cluster->n_warps + agent_of(w);
+}
+
 uint32_t order_mma_agent(const Warp *w) {
     const Cluster *c = w->cta->cluster;
     uint32_t per = groups(c) / c->n_ctas;
-    return c->n_warps + w->cta->rank * per + w->id / GROUP_WARPS;
+    return c->first_mma + w->cta->rank * per + w->id / GROUP_WARPS;
 }
 
 uint32_t order_bulk_agent(const Warp *w) {
@@ -107,6 +115,22 @@ Seen order_own(const Warp *w, uint32_t lanes) {
     return all ? (Seen){w->tick, 0, 0} : (Seen){w->synced, w->tick, lanes};
 }
 
+// The cp.async that the lanes have waited for, as others see them.
+static void join_copies(const Warp *w, uint32_t lanes, Seen *to) {
+    Seen mine = {0};
+    uint32_t least = UINT32_MAX;
+    if (!w->async) return;
+    for (uint32_t left = lanes & w->live; left; left &= left - 1) {
+        int l = __builtin_ctz(left);
+        uint32_t waited = w->async->waited[l];
+        if (waited < least) least = waited;
+        if (waited > mine.some) mine.some = waited;
+        if (waited) mine.lanes |= 1u << l;
+    }
+    if ((lanes & w->live) == w->live && least < UINT32_MAX) mine.all = least;
+    order_join(&to[order_async_agent(w)], &mine);
+}
+
 void order_release(Warp *w, uint32_t lanes, Seen *to) {
     const Cluster *c = w->cta->cluster;
     Seen mine = order_own(w, lanes);
@@ -116,6 +140,7 @@ void order_release(Warp *w, uint32_t lanes, Seen *to) {
         to[k].some = to[k].lanes = 0;
     }
     order_join(&to[agent_of(w)], &mine);
+    join_copies(w, lanes, to);
     order_tick(w);
 }
 
@@ -136,6 +161,7 @@ void order_together(Warp *w) {
     const Cluster *c = w->cta->cluster;
     for (uint32_t k = c->first_mbar; k < c->n_agents; k++)
         if (w->seen[k].some) w->seen[k] = (Seen){.all = w->seen[k].some};
+    join_copies(w, w->live, w->seen);
     w->synced = w->tick;
     order_tick(w);
 }
@@ -143,10 +169,11 @@ void order_together(Warp *w) {
 void order_proxy_fence(Warp *w, uint32_t lanes, uint32_t memory) {
     const Cluster *c = w->cta->cluster;
     Seen *fenced = w->seen + c->room_agents, mine = order_own(w, lanes);
-    for (uint32_t p = 0; p < PROXIES; p++, fenced += c->n_warps) {
+    for (uint32_t p = 0; p < PROXIES; p++, fenced += c->first_mma) {
         if (!(memory >> p & 1)) continue;
-        for (uint32_t k = 0; k < c->n_warps; k++) order_join(&fenced[k], &w->seen[k]);
+        for (uint32_t k = 0; k < c->first_mma; k++) order_join(&fenced[k], &w->seen[k]);
         order_join(&fenced[agent_of(w)], &mine);
+        join_copies(w, lanes, fenced);
     }
     order_tick(w);
 }
@@ -160,6 +187,7 @@ void order_release_fenced(Warp *w, Seen *to) {
     const Cluster *c = w->cta->cluster;
     if (!w->fenced.all && !w->fenced.some) return;
     join_all(c, to, w->seen);
+    join_copies(w, w->live, to);
     order_join(&to[agent_of(w)], &w->fenced);
 }
 
@@ -195,6 +223,9 @@ bool order_before(const Warp *w, int lane, Mark m) {
     if (mark_kind(w->cta->cluster, m) == AGENT_LOAD)
         return m.tick <= s->all ||
                (m.tick <= s->some && (lane < 0 ? s->lanes != 0 : s->lanes >> lane & 1));
+    if (mark_kind(w->cta->cluster, m) == AGENT_ASYNC && agent == order_async_agent(w) &&
+        (int)m.lane == lane && m.tick <= w->async->waited[lane])
+        return true;
     if (agent == agent_of(w) && (lane < 0 || (int)m.lane == lane || m.tick <= w->synced))
         return true;
     return order_covers(s, m);
@@ -202,8 +233,12 @@ bool order_before(const Warp *w, int lane, Mark m) {
 
 bool order_fenced(const Warp *w, Mark m, uint32_t memory) {
     const Cluster *c = w->cta->cluster;
-    uint32_t at = c->room_agents + (memory == PROXY_GLOBAL ? c->n_warps : 0);
+    uint32_t at = c->room_agents + (memory == PROXY_GLOBAL ? c->first_mma : 0);
     return order_covers(&w->seen[at + m.who - 1], m);
+}
+
+bool order_copied(const Cluster *c, Mark m) {
+    return m.tick <= c->warps[m.who - 1 - c->n_warps].async->waited[m.lane & 31];
 }
 
 bool order_before_end(const Cta *c, Mark m) {

@@ -1,7 +1,8 @@
 // Who has seen what: the order that barriers, mbarriers, fences and waits make, as vector clocks.
 //
-// An agent does things in an order of its own: a warp; the wgmma of a warpgroup, as they were asked
-// for; the bulk stores of a warp, by group; the loads that count on an mbarrier, by phase. Each
+// An agent does things in an order of its own: a warp; the cp.async of a warp's lanes, as they are
+// committed; the wgmma of a warpgroup, as they were asked for; the bulk stores of a warp, by group;
+// the loads that count on an mbarrier, by phase. Each
 // warp and each barrier keeps, for every agent, up to which of its ticks all was done before. An
 // access is behind another one if that lies in what its warp has seen.
 //
@@ -55,6 +56,7 @@ void order_tick(Warp *w);
 void order_join(Seen *to, const Seen *from);
 bool order_covers(const Seen *s, Mark m);
 
+uint32_t order_async_agent(const Warp *w);
 uint32_t order_mma_agent(const Warp *w);
 uint32_t order_bulk_agent(const Warp *w);
 
@@ -66,11 +68,15 @@ Mark order_mark_later(const Warp *w, const Ins *i, uint32_t agent, int lane, uin
 bool order_before(const Warp *w, int lane, Mark m);
 bool order_fenced(const Warp *w, Mark m, uint32_t memory);
 
+// Has the thread that asked for a cp.async waited for it?
+bool order_copied(const Cluster *c, Mark m);
+
 bool order_before_end(const Cta *c, Mark m); // has a warp of the CTA seen it when it ended?
 
-typedef enum AgentKind { AGENT_WARP, AGENT_MMA, AGENT_BULK, AGENT_LOAD } AgentKind;
+typedef enum AgentKind { AGENT_WARP, AGENT_ASYNC, AGENT_MMA, AGENT_BULK, AGENT_LOAD } AgentKind;
 static inline AgentKind mark_kind(const Cluster *c, Mark m) {
     return m.who <= c->n_warps      ? AGENT_WARP
+           : m.who <= c->first_mma  ? AGENT_ASYNC
            : m.who <= c->first_bulk ? AGENT_MMA
            : m.who <= c->first_mbar ? AGENT_BULK
                                     : AGENT_LOAD;

@@ -130,6 +130,7 @@ typedef struct Func {
     uint32_t shared_bytes, local_bytes; // static
     uint32_t dynamic_at;                // where dynamic shared memory begins, from SHARED_BASE
     uint32_t block[3], cluster;         // .reqntid, .reqnctapercluster; 0: any, none
+    bool copies;                        // has cp.async
     uint32_t reg_bytes, pinned_bytes, n_preds; // of a warp; pinned registers come first
     uint8_t *consts;                           // the bank of immediates
     uint32_t const_bytes;

@@ -96,6 +96,8 @@ static int behind_write(const Act *a, Mark m) {
         if (!before) return writes ? REPORT_STAGE : REPORT_NO_WAIT;
         return a->deed == DEED_MMA && m.swizzle != a->mark.swizzle ? REPORT_DESCRIPTOR : FINE;
     }
+    if (!before && mark_kind(c, m) == AGENT_ASYNC && !order_copied(c, m))
+        return writes ? REPORT_STAGE : REPORT_NO_WAIT;
     if (!before) return m.atomic && deeds[a->deed].atomic ? FINE : REPORT_RACE;
     return deeds[a->deed].async && !order_fenced(a->w, m, PROXY_SHARED) ? REPORT_PROXY : FINE;
 }
@@ -104,19 +106,21 @@ static int behind_write(const Act *a, Mark m) {
 static int behind_read(const Act *a, Mark m) {
     const Cluster *c = a->w->cta->cluster;
     if (is_before(a, m)) return FINE;
-    if (deeds[a->deed].async || mark_kind(c, m) != AGENT_WARP) return REPORT_STAGE;
+    if (deeds[a->deed].async || a->deed == DEED_COPY || mark_kind(c, m) != AGENT_WARP)
+        return REPORT_STAGE;
     return m.atomic && deeds[a->deed].atomic ? FINE : REPORT_RACE;
 }
 
 static const char *whom(const Warp *w, Mark m, char *out, size_t room) {
-    static const char *const others[] = {"", "a wgmma", "a bulk store", "an asynchronous load"};
+    static const char *const others[] = {"", "", "a wgmma", "a bulk store", "an asynchronous load"};
     const Cluster *c = w->cta->cluster;
     AgentKind kind = mark_kind(c, m);
-    if (kind != AGENT_WARP) return others[kind];
-    const Warp *by = &c->warps[m.who - 1];
+    if (kind > AGENT_ASYNC) return others[kind];
+    const Warp *by = &c->warps[(m.who - 1) % c->n_warps];
     bool several = m.lane >= LANES;
-    int n = snprintf(out, room, "%s %u", several ? "warp" : "thread",
-                     several ? by->id : by->id * LANES + (uint32_t)m.lane);
+    int n =
+        snprintf(out, room, "%s%s %u", kind == AGENT_ASYNC ? "a cp.async of " : "",
+                 several ? "warp" : "thread", several ? by->id : by->id * LANES + (uint32_t)m.lane);
     if (by->cta != w->cta)
         snprintf(out + n, room - (size_t)n, " of CTA %u of the cluster", by->cta->rank);
     return out;

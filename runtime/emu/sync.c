@@ -190,16 +190,16 @@ static void settle(Cta *c, Mbar *b) {
     sync_wake(c, WAIT_MBARRIER, b->at);
 }
 
+enum { MOST_PENDING = (1 << 20) - 1 }; // arrivals, or bytes
 static Step moved(Warp *w, const Ins *i, int lane, Cta *c, Mbar *b) {
-    enum { MOST = (1 << 20) - 1 };
     if (b->pending < 0)
         return report(w, i, lane, REPORT_MBARRIER,
                       "more arrivals at the mbarrier at %u than its count, %u", b->at + SHARED_BASE,
                       b->count);
-    if (b->tx > MOST || b->tx < -MOST)
+    if (b->tx > MOST_PENDING || b->tx < -MOST_PENDING)
         return report(w, i, lane, REPORT_MBARRIER,
                       "%lld bytes are pending at the mbarrier at %u; the most is %d",
-                      (long long)b->tx, b->at + SHARED_BASE, MOST);
+                      (long long)b->tx, b->at + SHARED_BASE, MOST_PENDING);
     settle(c, b);
     return NEXT;
 }
@@ -232,12 +232,35 @@ void sync_mbar_waited(Warp *w, uint32_t lanes, const Mbar *b) {
     order_see_loads(w, lanes, b->agent, b->done);
 }
 
-Step sync_mbar_complete(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, int64_t bytes) {
+// The mbarrier that a copy counts on; NULL after a report.
+static Mbar *counted_on(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at) {
     Mbar *b = sync_mbar_find(c, at);
     if (!b)
-        return report(w, i, lane, REPORT_MBARRIER, "its mbarrier at shared address %u is gone",
-                      at + SHARED_BASE);
+        report(w, i, lane, REPORT_MBARRIER, "its mbarrier at shared address %u is gone",
+               at + SHARED_BASE);
+    return b;
+}
+
+Step sync_mbar_complete(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, int64_t bytes) {
+    Mbar *b = counted_on(w, i, lane, c, at);
+    if (!b) return STOP;
     b->tx -= bytes;
+    return moved(w, i, lane, c, b);
+}
+
+Step sync_mbar_pend(Warp *w, const Ins *i, int lane, Mbar *b, uint32_t arrivals) {
+    b->pending += arrivals;
+    if (b->pending <= MOST_PENDING) return NEXT;
+    return report(w, i, lane, REPORT_MBARRIER, "%lld arrivals are pending at the mbarrier at %u",
+                  (long long)b->pending, b->at + SHARED_BASE);
+}
+
+Step sync_mbar_copied(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, uint32_t tick) {
+    Mbar *b = counted_on(w, i, lane, c, at);
+    Seen copies = {0, tick, 1u << lane};
+    if (!b) return STOP;
+    order_join(&b->seen[order_async_agent(w)], &copies);
+    b->pending--;
     return moved(w, i, lane, c, b);
 }
 

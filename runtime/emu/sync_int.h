@@ -23,6 +23,11 @@ void sync_fence_inits(Warp *w);
 // Bytes that instruction i asked for have come to the mbarrier `at` (from SHARED_BASE) of a CTA.
 Step sync_mbar_complete(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, int64_t bytes);
 
+// For cp.async.mbarrier.arrive: the phase expects so many arrivals more; and one of them has come,
+// with the copies of a lane up to a tick.
+Step sync_mbar_pend(Warp *w, const Ins *i, int lane, Mbar *b, uint32_t arrivals);
+Step sync_mbar_copied(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, uint32_t tick);
+
 // The cluster's barrier.
 Step sync_cluster_arrive(Warp *w, const Ins *i);
 Step sync_cluster_wait(Warp *w, const Ins *i);

@@ -16,6 +16,7 @@ static const char help[] =
     "  --least=N       it is wrong if fewer than N of the tests have stored ones\n"
     "  --with=NAME     compare the outputs with those of another device, in detail\n"
     "  --only=PATTERN  only tests whose name is like it: 'cvt.*'\n"
+    "  --except=PATTERN  no tests whose name is like it\n"
     "  --skip-failed=FILE  leave out tests that failed where these outputs were stored\n"
     "  --ptx=FILE      write all kernels as one text, and run nothing\n"
     "  --list          print the tests' names, and run nothing\n\n"
@@ -29,7 +30,7 @@ static void too_long(int signal) {
 }
 
 typedef struct Options {
-    const char *device, *write, *compare, *with, *only, *ptx, *failed, *least;
+    const char *device, *write, *compare, *with, *only, *except, *ptx, *failed, *least;
     bool list;
 } Options;
 
@@ -39,7 +40,7 @@ static bool parse(int argc, char **argv, Options *o) {
         const char **value;
     } all[] = {{"--device=", &o->device},      {"--write=", &o->write}, {"--compare=", &o->compare},
                {"--with=", &o->with},          {"--only=", &o->only},   {"--ptx=", &o->ptx},
-               {"--skip-failed=", &o->failed}, {"--least=", &o->least}};
+               {"--skip-failed=", &o->failed}, {"--least=", &o->least}, {"--except=", &o->except}};
     for (int k = 1; k < argc; k++) {
         bool known = !strcmp(argv[k], "--list");
         o->list |= known;
@@ -168,13 +169,17 @@ static bool say_stored(const Session *s) {
     return false;
 }
 
+static bool is_asked_for(const Options *o, const Test *t) {
+    return (!o->only || like(o->only, t->id)) && !(o->except && like(o->except, t->id));
+}
+
 static int run_all(Session *s, const Tests *all) {
     fk_status status = fk_device_open(s->o.device, &s->device);
     if (!status && s->o.with) status = fk_device_open(s->o.with, &s->other);
     bool alive = !status;
     if (status) printf("emu_agrees: %s\n", fk_last_error());
     for (uint32_t k = 0; k < all->n && alive; k++)
-        if (!s->o.only || like(s->o.only, all->v[k]->id)) alive = run_one(s, all->v[k]);
+        if (is_asked_for(&s->o, all->v[k])) alive = run_one(s, all->v[k]);
     bool enough = say_stored(s);
     printf("%u tests of %u forms, %u run, %u do not agree\n", all->n, tests_forms(all), s->run,
            s->wrong);

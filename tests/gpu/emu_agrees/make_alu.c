@@ -180,16 +180,16 @@ static void clear_operand(Make *m, char letter, int number, int index, int of, v
 // The last read operand is the membermask.
 static void take_warp_operand(Make *m, char letter, int number, int index, int of, void *data) {
     const int *mask = data;
-    bool shuffle = has(m->name, "shfl");
+    bool shuffle = has(m->name, "shfl"), match = has(m->name, "match");
     if (!is_read(letter)) return;
     if (index == of - 1)
         say(m, "mov.u32 %s, 0x%x;", reg(letter, number), (unsigned)*mask);
     else
         take(m,
-             letter == 'p'           ? KIND_PRED
-             : shuffle && index == 1 ? KIND_LOW
-             : shuffle && index == 2 ? KIND_MASK
-                                     : KIND_INT,
+             letter == 'p'                      ? KIND_PRED
+             : match || (shuffle && index == 1) ? KIND_LOW
+             : shuffle && index == 2            ? KIND_MASK
+                                                : KIND_INT,
              letter, number, index, shuffle && index ? 3 : 1, (Range){0});
 }
 

@@ -51,17 +51,45 @@ static const char bulk_load[] = "cp.async.bulk.shared::cluster.global.mbarrier::
                   wait_group[] = "cp.async.bulk.wait_group",
                   expect[] = "mbarrier.arrive.expect_tx.shared::cta.b64";
 
+static const char set_policy[] = "mov.u64 %d12, 0x1000000000000000;";
+static const char meet[] = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;";
+
+// What follows the operands that all such copies have.
+static const char *more_operands(const Make *m) {
+    bool cast = has(m->name, "multicast::cluster"), hint = has(m->name, "L2::cache_hint");
+    return cast ? hint ? ", %h8, %d12" : ", %h8" : hint ? ", %d12" : "";
+}
+
+// Each of a cluster's two CTAs has its mbarrier and expects the bytes, %h8 both, %r4 this one's
+// rank, %p3 the thread that sends, of CTA `from`.
+static void cast_from(Make *m, uint32_t from, uint32_t bytes) {
+    say(m, "mov.u16 %%h8, 3;\nmov.u32 %%r4, %%cluster_ctarank;\n%s", meet);
+    say(m, "@%%p1 %s _, [%%d4], %u;\n%s", expect, bytes, meet);
+    say(m, "setp.eq.u32 %%p3, %%r4, %u;\nand.pred %%p3, %%p3, %%p1;", from);
+}
+
 void make_bulk_load(Make *m, int arg) {
+    bool cast = has(m->name, "multicast::cluster");
+    const char *more = more_operands(m);
     (void)arg;
     start(m, 64, BULK, 128);
+    if (cast) m->t->cluster = m->t->grid = 2;
     input_at(m, "%d8", input(m, KIND_RANDOM, 8, BULK / 8));
-    output_at(m, "%d9", output(m, TYPE_EXACT, 8, BULK / 8));
-    say(m, "@!%%p1 bra ISSUED;\n%s _, [%%d4], %d;", expect, BULK);
-    say(m, "%s [%%d7], [%%d8], 1024, [%%d4];", m->name);
-    say(m, "%s [%%d7+1024], [%%d8+1024], 1008, [%%d4];", m->name);
-    say(m, "%s [%%d7+2032], [%%d8+2032], 16, [%%d4];\nISSUED:", m->name);
+    output_at(m, "%d9", output(m, TYPE_EXACT, 8, (cast + 1) * BULK / 8));
+    if (has(m->name, "L2::cache_hint")) say(m, "%s", set_policy);
+    if (cast) {
+        cast_from(m, 1, BULK);
+        say(m, "mul.wide.u32 %%d10, %%r4, %d;\nadd.u64 %%d9, %%d9, %%d10;", BULK);
+        say(m, "@!%%p3 bra ISSUED;");
+    } else {
+        say(m, "@!%%p1 bra ISSUED;\n%s _, [%%d4], %d;", expect, BULK);
+    }
+    say(m, "%s [%%d7], [%%d8], 1024, [%%d4]%s;", m->name, more);
+    say(m, "%s [%%d7+1024], [%%d8+1024], 1008, [%%d4]%s;", m->name, more);
+    say(m, "%s [%%d7+2032], [%%d8+2032], 16, [%%d4]%s;\nISSUED:", m->name, more);
     wait(m, 0);
     copy_bytes(m, "%d9", "global", "%d7", "shared", BULK);
+    if (cast) say(m, "%s", meet);
     end(m, "%s", "");
 }
 
@@ -86,8 +114,9 @@ void make_bulk_store(Make *m, int arg) {
     copy_bytes(m, "%d10", "global", "%d8", "global", BULK);
     copy_bytes(m, "%d7", "shared", "%d9", "global", BULK);
     say(m, "fence.proxy.async;\nbar.sync 0;\n@!%%p1 bra OVER;");
-    say(m, "%s [%%d10+16], [%%d7+16], 1024;", m->name);
-    say(m, "%s [%%d10+1040], [%%d7+1040], 32;", m->name);
+    if (has(m->name, "L2::cache_hint")) say(m, "%s", set_policy);
+    say(m, "%s [%%d10+16], [%%d7+16], 1024%s;", m->name, more_operands(m));
+    say(m, "%s [%%d10+1040], [%%d7+1040], 32%s;", m->name, more_operands(m));
     say(m, "%s;\n%s 0;\nOVER:", commit, wait_group);
     end(m, "%s", "");
 }
@@ -201,6 +230,8 @@ static Kind kind_of_dtype(FkmDtype t) {
                            : KIND_RANDOM;
 }
 
+#define TENSOR_LOAD                                                                                \
+    "cp.async.bulk.tensor.%ud.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 static void load_boxes(Make *m, const Case *c) {
     bool cast = has(m->name, "multicast::cluster"), hint = has(m->name, "L2::cache_hint");
     Mapped t = tensor(c, m->number);
@@ -243,17 +274,24 @@ void make_tensor_load(Make *m, int arg) {
         load_boxes(m, &layouts[k]);
 }
 
+// arg: 1 a box is under test, else a tensor map.
 void make_prefetch(Make *m, int arg) {
-    Mapped t = tensor(&layouts[0], 2);
-    (void)arg;
+    Mapped t = tensor(&layouts[0], arg ? m->number : 2);
     start(m, 64, (box_bytes(&t) + 127) & ~127u, 1024);
     m->t->map_in = t;
     input(m, KIND_RANDOM, 2, elements(&t));
     output_at(m, "%d9", output(m, TYPE_EXACT, 4, box_bytes(&t) / 4));
     say(m, "mov.b64 %%d8, map_in;\ncvta.param.u64 %%d8, %%d8;\n@!%%p1 bra ISSUED;");
-    say(m, "%s [%%d8];\n%s _, [%%d4], %u;", m->name, expect, box_bytes(&t));
-    say(m, "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-           "[%%d7], [%%d8, {8, 1}], [%%d4];\nISSUED:");
+    if (arg) {
+        coordinates(m, &t, 0, false);
+        say(m, "%s\n%s [%%d8, {%s}]%s;", set_policy, m->name, coordinate_list(&t),
+            more_operands(m));
+        say(m, "%s _, [%%d4], %u;", expect, box_bytes(&t));
+        say(m, TENSOR_LOAD " [%%d7], [%%d8, {%s}], [%%d4];\nISSUED:", t.rank, coordinate_list(&t));
+    } else {
+        say(m, "%s [%%d8];\n%s _, [%%d4], %u;", m->name, expect, box_bytes(&t));
+        say(m, TENSOR_LOAD " [%%d7], [%%d8, {8, 1}], [%%d4];\nISSUED:", t.rank);
+    }
     wait(m, 0);
     copy_bytes(m, "%d9", "global", "%d7", "shared", box_bytes(&t));
     end(m, "%s", "");
@@ -281,11 +319,36 @@ static void store_boxes(Make *m, const Case *c, bool add) {
         coordinates(m, &t, p / (1 + add), true);
         char plain[64];
         snprintf(plain, sizeof plain, tensor_store, m->number);
-        say(m, "@%%p1 %s [%%d8, {%s}], [%%d7]%s;", add && p % 2 == 0 ? plain : m->name,
-            coordinate_list(&t), hint ? ", %d12" : "");
+        bool first = add && p % 2 == 0;
+        say(m, "@%%p1 %s [%%d8, {%s}], [%%d7]%s;", first ? plain : m->name, coordinate_list(&t),
+            hint && !first ? ", %d12" : "");
         say(m, "@%%p1 %s;\n@%%p1 %s 0;\nbar.sync 0;", commit, wait_group);
     }
     end(m, "%s-swizzle-%u", fkm_dtype_name(c->dtype), c->swizzle);
+}
+
+// A box that begins wholly past the tensor's end in one dimension, behind one that is inside:
+// nothing of it is stored, if the hardware takes it at all. agrees.sh runs these by themselves,
+// last.
+static void store_past(Make *m, const Case *c, uint32_t past) {
+    Mapped t = tensor(c, m->number);
+    uint32_t bytes = box_bytes(&t), unit = (uint32_t)fkm_dtype_bits(t.dtype) / 8;
+    start(m, 64, (bytes + 127) & ~127u, 1024);
+    m->t->map_out = t;
+    output(m, TYPE_EXACT, unit, elements(&t));
+    say(m, "mov.b64 %%d8, map_out;\ncvta.param.u64 %%d8, %%d8;");
+    input_at(m, "%d9", input(m, KIND_RANDOM, unit, bytes / unit));
+    copy_bytes(m, "%d7", "shared", "%d9", "global", bytes);
+    say(m, "fence.proxy.async;\nbar.sync 0;");
+    coordinates(m, &t, 0, true);
+    char plain[64];
+    snprintf(plain, sizeof plain, tensor_store, m->number);
+    for (int k = 0; k < 2; k++) {
+        say(m, "@%%p1 %s [%%d8, {%s}], [%%d7];", k ? m->name : plain, coordinate_list(&t));
+        say(m, "@%%p1 %s;\n@%%p1 %s 0;", commit, wait_group);
+        say(m, "mov.b32 %%r%u, %u;", 10 + past, t.extent[past]);
+    }
+    end(m, "past-the-end-of-%u", past);
 }
 
 // arg: 1 to add
@@ -294,4 +357,5 @@ void make_tensor_store(Make *m, int arg) {
     size_t n = arg ? sizeof sums / sizeof *sums : sizeof layouts / sizeof *layouts;
     if (has(m->name, "L2::cache_hint")) n = 1;
     for (size_t k = 0; k < n; k++) store_boxes(m, &all[k], arg);
+    for (uint32_t d = 0; d < m->number && n > 1; d++) store_past(m, &all[0], d);
 }

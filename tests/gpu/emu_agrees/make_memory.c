@@ -104,14 +104,26 @@ static const char *classes_of(const char *operands) {
     return strpbrk(operands, "Dd") ? "hrl" : "-";
 }
 
+// A cache policy is the last operand of a row, behind those of the data.
+#define SET_POLICY "mov.u64 %%d12, 0x1000000000000000;"
+static const char *policy_of(const Make *m) {
+    return has(m->name, "L2::cache_hint") ? ", %d12" : "";
+}
+
+static const char *data_of(const Make *m) {
+    const char *all = m->form->operands;
+    return text_of("%.*s", (int)strlen(all) - (*policy_of(m) != 0), all);
+}
+
 void make_load(Make *m, int arg) {
-    const char *space = space_of(m->name), *operands = m->form->operands;
+    const char *space = space_of(m->name), *policy = policy_of(m), *operands = data_of(m);
     uint32_t bytes = type_bytes(m->name) * (uint32_t)vector_of(operands);
     bool param = !strcmp(space, "param");
     (void)arg;
     if (param && bytes > 8) return; // parameters have 8 bytes
     begin(m, CASES, 32);
     if (!param) slot(m, space, false);
+    if (*policy) say(m, SET_POLICY);
     for (const char *any = classes_of(operands); *any; any++) {
         char address[32], text[256];
         if (param)
@@ -120,25 +132,26 @@ void make_load(Make *m, int arg) {
             snprintf(address, sizeof address, "[%%d8+%u]", bytes * (*any == 'r' ? 0 : 1));
         operands_text(operands, &(Parts){.address = address, .first = FIRST, .any = *any}, text,
                       sizeof text);
-        say(m, "%s %s;", m->name, text);
+        say(m, "%s %s%s;", m->name, text, policy);
         each_operand(m, operands, FIRST, give_loaded, (void *)(uintptr_t)any);
     }
     end(m, "%s", "");
 }
 
 void make_store(Make *m, int arg) {
-    const char *space = space_of(m->name), *operands = m->form->operands;
+    const char *space = space_of(m->name), *policy = policy_of(m), *operands = data_of(m);
     uint32_t bytes = type_bytes(m->name) * (uint32_t)vector_of(operands), at = bytes % SLOT;
     (void)arg;
     begin(m, CASES, 32);
     slot(m, space, true);
+    if (*policy) say(m, SET_POLICY);
     for (const char *any = classes_of(operands); *any; any++) {
         char address[32], text[256];
         snprintf(address, sizeof address, "[%%d8+%u]", at);
         each_operand(m, operands, FIRST, take_stored, (void *)(uintptr_t)any);
         operands_text(operands, &(Parts){.address = address, .first = FIRST, .any = *any}, text,
                       sizeof text);
-        say(m, "%s %s;", m->name, text);
+        say(m, "%s %s%s;", m->name, text, policy);
         at += bytes;
     }
     for (int k = 0; k < SLOT; k += 8) {

@@ -11,6 +11,38 @@ static const char *either(const Make *m, const char *usual, bool here) {
     return here ? m->name : usual;
 }
 
+// Words of the output, one a thread, at %d3; this thread's at %d8.
+static void global_words(Make *m, uint32_t words) {
+    say(m, "add.u64 %%d3, %%d1, %u;\nmul.wide.u32 %%d8, %%r0, 4;\nadd.u64 %%d8, %%d8, %%d3;",
+        words);
+}
+
+// CTAs of 64 threads in clusters of n, an operand in %r8, words of the output.
+static void cluster_words(Make *m, uint32_t n, const char *shared) {
+    begin(m, 512, 64);
+    m->t->cluster = n;
+    declare(m, "%s", shared);
+    take(m, KIND_INT, 'r', 8, 0, 1, any);
+    global_words(m, output(m, TYPE_EXACT, 4, 512));
+}
+
+// Thread 0 in %p1, an mbarrier at %d4 that it makes.
+static void make_bar(Make *m, int count) {
+    say(m, "mov.u32 %%r3, %%tid.x;\nsetp.eq.u32 %%p1, %%r3, 0;\nmov.u64 %%d4, bar;");
+    say(m, "@%%p1 mbarrier.init.shared::cta.b64 [%%d4], %d;", count);
+}
+
+static void wait_bar(Make *m) {
+    say(m, "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %%p2, [%%d4], 0;");
+    say(m, "@!%%p2 bra WAIT;");
+}
+
+// Gives the word whose number is in %r9.
+static void give_word(Make *m) {
+    say(m, "mul.wide.u32 %%d9, %%r9, 4;\nadd.u64 %%d9, %%d9, %%d3;\nld.global.u32 %%r10, [%%d9];");
+    give(m, TYPE_EXACT, 'r', 10);
+}
+
 static void shared_words(Make *m, uint32_t words) {
     declare(m, ".shared .align 16 .b8 place[%u];", 4 * words);
     say(m, "mov.u32 %%r3, %%tid.x;\nmov.u64 %%d7, place;");
@@ -88,28 +120,17 @@ void make_setmaxnreg(Make *m, int arg) {
 // fence behind mbarrier.init
 void make_cluster(Make *m, int arg) {
     for (uint32_t n = 2; n <= 4; n += 2) {
-        begin(m, 512, 64);
-        m->t->cluster = n;
-        declare(m, ".shared .align 8 .b8 bar[8];");
-        take(m, KIND_INT, 'r', 8, 0, 1, any);
-        uint32_t words = output(m, TYPE_EXACT, 4, 512);
-        say(m, "add.u64 %%d3, %%d1, %u;\nmul.wide.u32 %%d8, %%r0, 4;\nadd.u64 %%d8, %%d8, %%d3;",
-            words);
-        if (arg == 3) {
-            say(m, "mov.u32 %%r3, %%tid.x;\nsetp.eq.u32 %%p1, %%r3, 0;\nmov.u64 %%d4, bar;");
-            say(m, "@%%p1 mbarrier.init.shared::cta.b64 [%%d4], 1;");
-        }
+        cluster_words(m, n, ".shared .align 8 .b8 bar[8];");
+        if (arg == 3) make_bar(m, 1);
         say(m, "st.global.u32 [%%d8], %%r8;\n%s;", either(m, "fence.acq_rel.cluster", arg >= 2));
         say(m, "%s;\n%s;", either(m, "barrier.cluster.arrive.aligned", arg == 0),
             either(m, "barrier.cluster.wait.aligned", arg == 1));
         if (arg == 3) { // threads of this CTA may now use it
             say(m, "@%%p1 mbarrier.arrive.shared::cta.b64 _, [%%d4];");
-            say(m, "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %%p2, [%%d4], 0;");
-            say(m, "@!%%p2 bra WAIT;");
+            wait_bar(m);
         }
-        say(m, "fence.acq_rel.cluster;\nxor.b32 %%r9, %%r0, 64;\nmul.wide.u32 %%d9, %%r9, 4;");
-        say(m, "add.u64 %%d9, %%d9, %%d3;\nld.global.u32 %%r10, [%%d9];");
-        give(m, TYPE_EXACT, 'r', 10);
+        say(m, "fence.acq_rel.cluster;\nxor.b32 %%r9, %%r0, 64;");
+        give_word(m);
         end(m, "cluster-of-%u", n);
     }
 }
@@ -119,15 +140,8 @@ void make_remote(Make *m, int arg) {
     const char *arrive = either(m, "mbarrier.arrive.release.cluster.shared::cluster.b64", !arg);
     const char *mapa = either(m, "mapa.shared::cluster.u32", arg);
     for (uint32_t n = 2; n <= 4; n += 2) {
-        begin(m, 512, 64);
-        m->t->cluster = n;
-        declare(m, ".shared .align 8 .b8 other[8];\n.shared .align 8 .b8 bar[8];");
-        take(m, KIND_INT, 'r', 8, 0, 1, any);
-        uint32_t words = output(m, TYPE_EXACT, 4, 512);
-        say(m, "add.u64 %%d3, %%d1, %u;\nmul.wide.u32 %%d8, %%r0, 4;\nadd.u64 %%d8, %%d8, %%d3;",
-            words);
-        say(m, "mov.u32 %%r3, %%tid.x;\nsetp.eq.u32 %%p1, %%r3, 0;\nmov.u64 %%d4, bar;");
-        say(m, "@%%p1 mbarrier.init.shared::cta.b64 [%%d4], 64;");
+        cluster_words(m, n, ".shared .align 8 .b8 other[8];\n.shared .align 8 .b8 bar[8];");
+        make_bar(m, 64);
         say(m, "@%%p1 fence.mbarrier_init.release.cluster;");
         say(m, "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;");
         say(m, "st.global.u32 [%%d8], %%r8;\nfence.acq_rel.cluster;");
@@ -135,15 +149,13 @@ void make_remote(Make *m, int arg) {
             n - 1);
         say(m, "cvt.u32.u64 %%r5, %%d4;\n%s %%r6, %%r5, %%r4;", mapa);
         say(m, "%s _, [%%r6];", arrive);
-        say(m, "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %%p2, [%%d4], 0;");
-        say(m, "@!%%p2 bra WAIT;\nfence.acq_rel.cluster;");
+        wait_bar(m);
+        say(m, "fence.acq_rel.cluster;");
         // the words of the CTA before
         say(m, "mov.u32 %%r4, %%cluster_ctarank;\nadd.u32 %%r5, %%r4, %u;\nand.b32 %%r5, %%r5, %u;",
             n - 1, n - 1);
         say(m, "sub.u32 %%r5, %%r5, %%r4;\nmad.lo.u32 %%r9, %%r5, 64, %%r0;");
-        say(m, "mul.wide.u32 %%d9, %%r9, 4;\nadd.u64 %%d9, %%d9, %%d3;");
-        say(m, "ld.global.u32 %%r10, [%%d9];");
-        give(m, TYPE_EXACT, 'r', 10);
+        give_word(m);
         say(m, "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"); // none ends early
         end(m, "cluster-of-%u", n);
     }
@@ -152,6 +164,7 @@ void make_remote(Make *m, int arg) {
 // ---- mbarriers ----
 
 enum {
+    ARRIVE_NOT_LAST = -1,
     INIT,
     INVAL,
     ARRIVE,
@@ -187,7 +200,7 @@ void make_mbarrier(Make *m, int arg) {
     shared_words(m, 128);
     say(m, "setp.eq.u32 %%p1, %%r3, 0;\nmov.u64 %%d4, bar;");
     say(m, "@%%p1 %s [%%d4], %d;", either(m, "mbarrier.init.shared::cta.b64", arg == INIT),
-        arg == ARRIVE_COUNT ? 96 : 32);
+        arg == ARRIVE_COUNT || arg == ARRIVE_NOT_LAST ? 96 : 32);
     say(m, "fence.mbarrier_init.release.cluster;\nbar.warp.sync 0xffffffff;");
     word_at(m, 8, 3);
     say(m, "xor.b32 %%r9, %%r3, 11;");
@@ -207,6 +220,8 @@ void make_mbarrier(Make *m, int arg) {
             expect(m, arg, phase);
         } else {
             say(m, "st.shared.u32 [%%d8], %%r8;");
+            if (arg == ARRIVE_NOT_LAST)
+                say(m, "%s %%d10, [%%d4], 2;\nbar.warp.sync 0xffffffff;", m->name);
             if (arg == ARRIVE_COUNT)
                 say(m, "%s %%d10, [%%d4], 3;", m->name);
             else

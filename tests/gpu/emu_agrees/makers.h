@@ -10,6 +10,10 @@ Maker make_alu, make_symbol, make_branch, make_end, make_warp, make_warp_barrier
 Maker make_load, make_store, make_atomic, make_cvta, make_cvta_to;
 // make_sync.c
 Maker make_barrier, make_fence, make_setmaxnreg, make_cluster, make_mbarrier, make_remote;
+// make_async.c: cp.async of threads
+Maker make_async, make_async_group, make_async_arrive;
+// make_cache.c: what changes no value
+Maker make_policy, make_hint;
 // make_copy.c
 Maker make_bulk_load, make_bulk_store, make_bulk_group, make_proxy, make_tensor_load,
     make_tensor_store, make_prefetch;

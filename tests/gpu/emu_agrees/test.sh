@@ -25,6 +25,11 @@ changed 'add.?32 *' '/^add\.f32 /s/.$/x/' 'add.f32 Rrr'
 changed 'ex2*' '/^ex2.approx.f32 /s/=......../=00000040/' 'ex2.approx.f32 Rr'
 changed 'ex2*' '/^ex2.approx.f16 /s/\t[0-9a-f]*\t/\t0\t/' 'ex2.approx.f16 Hh'
 
+# Left out by name
+"$agrees" --only='ex2*' --except='*f16*' --write="$dir/some" > /dev/null || wrong "it does not run"
+grep -q '^ex2.approx.f32 ' "$dir/some" || wrong "--except leaves out more than it says"
+cut -f1 "$dir/some" | grep -q f16 && wrong "--except leaves nothing out"
+
 # What is not stored is said, and is no fault unless too little is.
 grep -v '^ex2.approx.f16 ' "$dir/out" > "$dir/fewer"
 stored=$(grep -c '^ex2' "$dir/fewer")
