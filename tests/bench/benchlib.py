@@ -6,8 +6,10 @@ enqueues, then some launches back to back between two events. The sides of a com
 in an order drawn anew in every round; what counts is the median.
 """
 import ctypes as C
+import os
 import random
 import statistics
+import sys
 import time
 
 import torch
@@ -29,7 +31,8 @@ class FnInfo(C.Structure):
                 ("n_steps", C.c_int), ("graph", C.c_char_p)]
 
 
-CODES = {torch.bfloat16: (4, 16), torch.float16: (2, 16), torch.float32: (2, 32), torch.float8_e4m3fn: (10, 8)}
+CODES = {torch.bfloat16: (4, 16), torch.float16: (2, 16), torch.float32: (2, 32), torch.float8_e4m3fn: (10, 8),
+         torch.int32: (0, 32)}
 
 
 def dl(t):
@@ -149,6 +152,69 @@ def timed(calls, rounds, launches=1, kind="zero", sleep=200000, seconds=4.0):
     return result, {"rounds": rounds, "launches": launches, "flush": kind, "host": waited < 0.02 * enqueued}
 
 
+# ---- cycles ----
+
+STAMP = b"""
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry stamp(.param .u64 to)
+{
+    .reg .pred %p;
+    .reg .u32 %t, %s;
+    .reg .u64 %a, %o, %c;
+    mov.u64 %c, %clock64;
+    mov.u32 %t, %tid.x;
+    setp.ne.u32 %p, %t, 0;
+    @%p ret;
+    mov.u32 %s, %smid;
+    ld.param.u64 %a, [to];
+    mul.wide.u32 %o, %s, 8;
+    add.u64 %a, %a, %o;
+    st.global.u64 [%a], %c;
+    ret;
+}
+"""
+stamp_kernel = None
+
+
+def stamp(to):
+    """Each multiprocessor writes its cycle counter to its place in `to`: two CTAs each, which fill it."""
+    global stamp_kernel
+    cuda = C.CDLL("libcuda.so.1")
+    if stamp_kernel is None:
+        module, kernel = C.c_void_p(), C.c_void_p()
+        if cuda.cuModuleLoadData(C.byref(module), STAMP + b"\0") or \
+                cuda.cuModuleGetFunction(C.byref(kernel), module, b"stamp"):
+            raise FkError("the kernel that reads cycle counters does not load")
+        stamp_kernel = kernel
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    place = C.c_void_p(to.data_ptr())
+    args = (C.c_void_p * 1)(C.cast(C.pointer(place), C.c_void_p))
+    stream = C.c_void_p(torch.cuda.current_stream().cuda_stream)
+    if cuda.cuLaunchKernel(stamp_kernel, 2 * sms, 1, 1, 1024, 1, 1, 0, stream, args, None):
+        raise FkError("the kernel that reads cycle counters does not start")
+
+
+def cycles(call, rounds=9):
+    """Cycles of a multiprocessor from the end of one stamp to the next with `call` between them, and with
+    nothing between them: medians of rounds, of the multiprocessors of a round. The counters follow the
+    clock, so this knows neither clock nor power."""
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    stamps = torch.zeros(rounds, 3, sms, dtype=torch.int64, device="cuda")
+    for r in range(rounds):
+        flush("zero")
+        torch.cuda._sleep(400000)
+        stamp(stamps[r, 0])
+        stamp(stamps[r, 1])
+        call()
+        stamp(stamps[r, 2])
+    wait()
+    seen = [t for t in stamps.tolist()]
+    between = lambda r, i: statistics.median(b - a for a, b in zip(r[i], r[i + 1]) if a and b)  # noqa: E731
+    return (statistics.median(between(r, 1) for r in seen), statistics.median(between(r, 0) for r in seen))
+
+
 # ---- right or wrong ----
 
 def error(y, want):
@@ -161,19 +227,39 @@ def error(y, want):
     return norm, most
 
 
-def checked(ours, y, want, norm, most):
-    """Launches twice on poisoned memory; the error of the first, or an exception that says what is wrong."""
-    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[y.element_size()]
-    y.fill_(float("nan"))
-    ours()
-    torch.cuda.synchronize()
-    e, m = error(y, want)
-    if not e < norm or not m < most:
-        raise FkError(f"WRONG: error {e:.3g} (bar {norm:g}), largest {m:.3g} (bar {most:g})")
-    first = y.clone()
-    y.fill_(float("nan"))
-    ours()
-    torch.cuda.synchronize()
-    if not torch.equal(first.view(bits), y.view(bits)):
-        raise FkError("WRONG: a second launch gave other bits")
-    return e
+def wait(seconds=10.0):
+    """For all that was launched. A kernel that hangs ends the process, and so costs its row, not the lease."""
+    done = torch.cuda.Event()
+    done.record()
+    end = time.perf_counter() + seconds
+    while not done.query():
+        if time.perf_counter() > end:
+            print(f"hangs: not done after {seconds} s", file=sys.stderr, flush=True)
+            os._exit(8)
+        time.sleep(0.0005)
+
+
+def checked(ours, outs):
+    """Launches twice on poisoned memory; the errors of the first, an output each, or an exception that
+    says what is wrong."""
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+    first, errors = [], []
+    for turn in range(2):
+        for out in outs:
+            out.tensor.fill_(float("nan"))
+        ours()
+        wait()
+        for i, out in enumerate(outs):
+            y = out.tensor
+            if turn == 1:
+                kind = bits[y.element_size()]
+                if not torch.equal(first[i].view(kind), y.view(kind)):
+                    raise FkError(f"WRONG: a second launch gave other bits (output {i})")
+                continue
+            first.append(y.clone())
+            e, m = error(y, out.want)
+            if not e < out.norm or not m < out.most:
+                raise FkError(f"WRONG: output {i}: error {e:.3g} (bar {out.norm:g}), "
+                              f"largest {m:.3g} (bar {out.most:g})")
+            errors.append(e)
+    return errors

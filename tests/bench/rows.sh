@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The rows of gemm.py, and what it says where its GPU process does not start.
+# The rows of gemm.py and attention.py, and what they say where their GPU process does not start; what
+# util.sh makes of ncu's figures.
 set -u
 cd "$(dirname "$0")" || exit 1
 command -v python3 > /dev/null || { echo "skipped: no python3 here"; exit 77; }
@@ -31,5 +32,55 @@ END
 python3 table.py "$work/rows.jsonl" > "$work/table" || wrong "the table, code $?"
 grep -q '^| plain 1x2x3 | v | 2.0 | 1.0 | 2.000 | 25 x 1, zero |' "$work/table" || wrong "no row in the table"
 grep -q 'it broke' "$work/table" || wrong "a failure is left out"
+
+# ---- attention ----
+python3 attention.py "$work" --list > "$work/list" || wrong "the list of attention.py, code $?"
+for row in "forward 18" "f16 18" "mods 6" "decode 10" "ce 1" "accuracy 24" "util 4"; do
+    read -r suite n <<< "$row"
+    [ "$(grep -c "^$suite " "$work/list")" = "$n" ] || wrong "$suite has not $n rows"
+done
+python3 attention.py "$work" --list --bound | sed 's/.* \([A-Za-z0-9_]*:[a-z_]*\) .*/\1/' > "$work/bound"
+sed 's/.* \([A-Za-z0-9_]*:[a-z_]*\) .*/\1/' "$work/list" >> "$work/bound"
+python3 attention_suites.py > "$work/modules" || wrong "the modules, code $?"
+while IFS=: read -r module fn; do
+    file=$(sed -n "s/^$module \([^ ]*\).*/\1/p" "$work/modules")
+    grep -q "^fn $fn(" "../../$file" || wrong "module $module, of '$file', has no fn $fn"
+done < <(sort -u "$work/bound")
+python3 attention.py "$work" forward --dry > "$work/out" 2>&1 && wrong "no module is there, and not code 1"
+grep -q "^0 of 18 rows" "$work/out" || wrong "no word of missing modules"
+PYTHONPATH=$work python3 attention.py "$work" accuracy ce --out "$work" > "$work/out"
+[ $? = 1 ] || wrong "nothing measured, and not code 1"
+[ "$(grep -c ^FAIL "$work/out")" = 3 ] || wrong "a bar of attention that nothing measured is not failed"
+cat > "$work/bars.py" <<'END'
+import sys
+import attention_suites as a, runner
+rows = a.suite_forward(None) + a.suite_accuracy(None) + a.suite_ce(None) + a.suite_util(None)
+good = dict(ours=1.0, ratio=1.2, errors=[2e-4, 1e-6], workspace=0, util=0.9)
+everything = lambda **k: {i: {**good, **k} for i in range(len(rows))}
+print(runner.put_bars(a, rows, everything()), runner.put_bars(a, rows, everything(ratio=1.17)),
+      runner.put_bars(a, rows, everything(errors=[2e-4, 2e-5])), runner.put_bars(a, rows, everything(workspace=65e6)),
+      runner.put_bars(a, rows, everything(util=0.83)), runner.put_bars(a, rows, {**everything(), 3: {**good, "ratio": 0.9}}),
+      runner.put_bars(a, rows, {**everything(), 5: {"failure": "x"}}), file=sys.stderr)
+END
+PYTHONPATH=. python3 "$work/bars.py" > "$work/out" 2> "$work/verdicts"
+[ "$(cat "$work/verdicts")" = "True False False False False False False" ] || wrong "bars: $(cat "$work/verdicts")"
+cat > "$work/ncu" <<'END'
+#!/bin/bash
+while [ "$1" != --log-file ]; do shift; done
+[ "$SAYS" = none ] && exit 1
+{
+    echo "==PROF== Connected"
+    echo '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+    for i in 1 2 3 4 5; do echo "\"$i\",\"full.0\",\"sm__cycles_elapsed.max\",\"cycle\",\"$SAYS\""; done
+} > "$2"
+END
+chmod +x "$work/ncu"
+flop=$((4 * 4 * 16 * 128 * 4096 * 4096))
+cycles=$((flop / 132 / 4096 * 10 / 9)) # 90 %
+NCU=$work/ncu SAYS=$(sed ':a;s/\B[0-9]\{3\}\>/,&/;ta' <<< $cycles) bash util.sh 'full .*S=4096' > "$work/out" || wrong "util.sh: $(cat "$work/out")"
+grep -q "^PASS .* 90.0 % (bar 82 %)" "$work/out" || wrong "util.sh: $(cat "$work/out")"
+NCU=$work/ncu SAYS=$((cycles * 2)) bash util.sh 'full .*S=4096' > "$work/out" && wrong "half as much passes: $(cat "$work/out")"
+NCU=$work/ncu SAYS=none bash util.sh 'full .*S=4096' > "$work/out" && wrong "nothing measured passes"
+
 [ $fail = 0 ] && echo "all right"
 exit $fail

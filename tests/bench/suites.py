@@ -4,7 +4,9 @@ tensors, the reference and the other side of a row are made (torch is handed in)
 import math
 import os
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from runner import Bar, Case, Out
 
 NINE = ["4096x4096x4096", "8192x8192x8192", "8192x8192x1024", "8192x8192x512", "16384x4096x4096",
         "1000x4104x4096", "512x4096x4096", "256x4096x4096", "64x4096x4096"]
@@ -29,14 +31,17 @@ class Row:
     def launches(self):
         return 3 if self.shape in THRICE else 1
 
+    @property
+    def free(self):
+        """Sizes that the module leaves open."""
+        names = ("N", "K") if self.fn == "matvec" else ("M", "N", "K")
+        return {} if "unseen_" in self.module else {n: v for n, v in zip(("M", "N", "K"), sizes(self)) if n in names}
 
-@dataclass
-class Bar:
-    suite: str
-    group: str
-    mean: float = None   # of the ratios, geometric
-    least: float = None  # none below
-    tbs: float = None    # TB/s of the weights, least
+    @property
+    def work(self):
+        """FLOP, or bytes of the weights."""
+        m, n, k = sizes(self)
+        return 2 * n * k if self.unit == "TB/s" else 2 * m * n * k
 
 
 BARS = [
@@ -122,19 +127,6 @@ SUITES = {"nine": suite_nine, "orders": suite_orders, "unseen": suite_unseen, "g
 
 # ---- tensors, reference, the other side ----
 
-@dataclass
-class Case:
-    inputs: list
-    out: object          # written by ours
-    want: object         # f32
-    theirs: object       # a call that returns their output
-    theirs_want: object = None  # where it differs
-    norm: float = 3e-3   # bars of the check of ours: bf16 rounds with 1.66e-3
-    most: float = 0.02
-    theirs_norm: float = 2e-2  # only: is it the same function? (partial sums of theirs may be bf16)
-    keep: list = field(default_factory=list)
-
-
 def sizes(row):
     return [int(v) for v in row.shape.split("x")]
 
@@ -143,49 +135,49 @@ def bf16(torch, *shape, scale=1.0):
     return (torch.randn(*shape, device="cuda") * scale).bfloat16()
 
 
-def case_plain(torch, row):
+def case_plain(torch, row, maker):
     m, n, k = sizes(row)
     x, w = bf16(torch, m, k), bf16(torch, n, k, scale=2 / math.sqrt(k))
     y = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    return Case([x, w], y, x.float() @ w.float().t(), lambda: torch.mm(x, w.t()))
+    return Case([x, w], [Out(y, x.float() @ w.float().t())], lambda: torch.mm(x, w.t()))
 
 
-def case_bias(torch, row):
-    c = case_plain(torch, row)
+def case_bias(torch, row, maker):
+    c = case_plain(torch, row, maker)
     x, w = c.inputs
     b = bf16(torch, w.shape[0])
-    z = c.want + b.float()
+    z = c.outs[0].want + b.float()
     gelu = row.fn == "gelu_bias"
-    c.want = torch.nn.functional.gelu(z, approximate="tanh") if gelu else torch.relu(z)
+    c.outs[0].want = torch.nn.functional.gelu(z, approximate="tanh") if gelu else torch.relu(z)
     c.inputs = [x, w, b]
     c.theirs = lambda: torch.ops.aten._addmm_activation(b, x, w.t(), use_gelu=gelu)
     return c
 
 
-def case_order(torch, row):
+def case_order(torch, row, maker):
     m, n, k = sizes(row)
     ta, tb = row.fn[0] == "t", row.fn[1] == "t"
     a = bf16(torch, *((k, m) if ta else (m, k)))
     b = bf16(torch, *((n, k) if tb else (k, n)), scale=2 / math.sqrt(k))
     av, bv = a.t() if ta else a, b.t() if tb else b
     y = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    return Case([a, b], y, av.float() @ bv.float(), lambda: torch.mm(av, bv))
+    return Case([a, b], [Out(y, av.float() @ bv.float())], lambda: torch.mm(av, bv))
 
 
-def case_gated(torch, row):
-    c = case_plain(torch, row)
+def case_gated(torch, row, maker):
+    c = case_plain(torch, row, maker)
     x, w = c.inputs
     m, n, k = sizes(row)
     b, r = bf16(torch, n), bf16(torch, m, n)
     f = torch.nn.functional
-    c.want = f.silu(c.want + b.float()) * r.float() + r.float()
+    c.outs[0].want = f.silu(c.outs[0].want + b.float()) * r.float() + r.float()
     c.inputs = [x, w, b, r]
     fused = torch.compile(lambda x, w, b, r: f.silu(f.linear(x, w, b)) * r + r, mode=COMPILE_MODE, dynamic=False)
     c.theirs = lambda: fused(x, w, b, r)
     return c
 
 
-def case_scaled(torch, row):
+def case_scaled(torch, row, maker):
     m, n, k = sizes(row)
     e4m3, fast = torch.float8_e4m3fn, row.against.endswith("fast")
     x, w = torch.randn(m, k, device="cuda").to(e4m3), torch.randn(n, k, device="cuda").to(e4m3)
@@ -198,26 +190,21 @@ def case_scaled(torch, row):
         a, b, theirs_want = one, one, z
     else:
         a, b, theirs_want = sx[:, None].contiguous(), sw[None, :].contiguous(), None
-    c = Case([x, w, sx, sw], y, want, lambda: torch._scaled_mm(
+    c = Case([x, w, sx, sw], [Out(y, want)], lambda: torch._scaled_mm(
         x, w.t(), scale_a=a, scale_b=b, out_dtype=torch.bfloat16, use_fast_accum=fast), theirs_want)
     if fast:
-        c.norm, c.most = 5e-3, 0.1
+        c.outs[0].norm, c.outs[0].most = 5e-3, 0.1
     return c
 
 
-def case_matvec(torch, row):
+def case_matvec(torch, row, maker):
     _, n, k = sizes(row)
     x, w = bf16(torch, k), bf16(torch, n, k, scale=2 / math.sqrt(k))
     y = torch.empty(n, device="cuda", dtype=torch.bfloat16)
-    return Case([x, w], y, w.float() @ x.float(), lambda: torch.mv(w, x))
+    return Case([x, w], [Out(y, w.float() @ x.float())], lambda: torch.mv(w, x))
 
 
 CASES = {"plain": case_plain, "gelu_bias": case_bias, "relu_bias": case_bias, "nn": case_order,
          "tn": case_order, "tt": case_order, "gated": case_gated, "scaled": case_scaled,
          "matvec": case_matvec}
 
-
-def per_ms(row, ms):
-    """TFLOP/s, or TB/s of the weights, of a launch that takes so long."""
-    m, n, k = sizes(row)
-    return (2 * n * k if row.unit == "TB/s" else 2 * m * n * k) / ms / 1e9

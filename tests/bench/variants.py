@@ -1,4 +1,4 @@
-"""gemm.py --variants: every variant of a row's fn at its sizes, ours alone, beside what the rule predicts.
+"""--variants of gemm.py and attention.py: every variant of a row's fn at its sizes, ours alone, beside what the rule predicts.
 
 fkrun (in BUILD) lists the variants with their predictions and writes a module for each that has no
 other; those are checked and timed in turn as the two sides of a comparison are (benchlib.py).
@@ -7,8 +7,6 @@ import os
 import re
 import subprocess
 import tempfile
-
-import suites
 
 written = tempfile.TemporaryDirectory(prefix="fkc-variants-")
 SLOW = 3  # times the best: timed once, with the rest no more
@@ -23,8 +21,7 @@ def fkrun(o, *args):
 
 def listed(o, row, module):
     """[(variant, predicted us or None, does its guard hold)] of all steps, each name once."""
-    m, n, k = suites.sizes(row)
-    sizes = [f"-sN={n}", f"-sK={k}"] + ([] if row.fn == "matvec" else [f"-sM={m}"])
+    sizes = [f"-s{name}={v}" for name, v in row.free.items()]
     found = {}
     for line in fkrun(o, "--list", "--fn", row.fn, *sizes, module).splitlines():
         v = re.match(r"  variant=(\S*) predicted=(?:([0-9.]+)us|\?)(.*)", line)
@@ -40,13 +37,12 @@ def only(o, row, module, variant):
     return path
 
 
-def measure(torch, lib, row, o):
-    import benchlib
+def measure(suites, torch, maker, row, o):
+    benchlib, module = maker.benchlib, maker.path(row.module)
     torch.manual_seed(1)
-    module = os.path.join(o.build, "modules", row.module + ".fkm")
-    case = suites.CASES[row.fn](torch, row)
-    tensors = case.inputs + [case.out]
-    chosen = benchlib.Ours(lib, module, row.fn, tensors).variants()
+    case = suites.CASES[row.fn](torch, row, maker)
+    tensors = case.inputs + [out.tensor for out in case.outs]
+    chosen = maker.ours(row.module, row.fn, tensors).variants()
     table, all_of_it = [], listed(o, row, module)
     fast = any(holds and name != "general" for name, _, holds in all_of_it)
     for name, predicted, holds in all_of_it:
@@ -59,14 +55,16 @@ def measure(torch, lib, row, o):
         if "failure" in entry:
             continue
         try:
-            call = benchlib.Ours(lib, only(o, row, module, name), row.fn, tensors)
-            benchlib.checked(call, case.out, case.want, case.norm, case.most)
+            call = benchlib.Ours(maker.lib, only(o, row, module, name), row.fn, tensors)
+            benchlib.checked(call, case.outs)
             (first,), _ = benchlib.timed([call], 3, 1, row.flush, row.sleep, seconds=0.1)
             entry["us"], entry["call"] = first[0] * 1e3, call
         except Exception as x:
             entry["failure"] = f"{type(x).__name__}: {x}"[:200]
             torch.cuda.synchronize()  # raises if the context is lost
-    case.want = case.theirs_want = None
+    case.theirs_want = None
+    for out in case.outs:
+        out.want = None
     least = min((e["us"] for e in table if "us" in e), default=0)
     near = [e for e in table if e.get("us", 1e30) <= SLOW * least]
     if near:

@@ -5,13 +5,14 @@
 #
 #     tests/gpu/pack.sh [BUILD [FOLDER...]]    default: build, and all there is
 #     tests/gpu/pack.sh build tests/bench      what tests/bench/gemm.py needs, in seconds
-#     tests/gpu/pack.sh build grid             what tests/gpu/grid.sh needs
+#     tests/gpu/pack.sh build attention        what tests/bench/attention.py and util.sh need
+#     tests/gpu/pack.sh build grid attn        what tests/gpu/grid.sh and attn.sh need
 #     tests/gpu/pack.sh build agrees           what tests/gpu/agrees.sh needs
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build} out=build-gpu
 shift
-folders=" ${*:-tests/programs tests/cases tests/bench tests/gpu examples grid agrees} "
+folders=" ${*:-tests/programs tests/cases tests/bench tests/gpu examples attention grid attn agrees} "
 rm -rf $out && mkdir -p $out/modules || exit 1
 cp $build/fkrun $out/ || exit 1
 for t in gpu_api gpu_runtime_driver gpu_by_hand; do cp "$(find $build -name $t -type f | head -n 1)" $out/ || exit 1; done
@@ -33,6 +34,7 @@ export build out
 export -f compile_now
 for f in tests/programs/*.fk tests/cases/*.fk tests/bench/*.fk examples/*.fk; do
     head -n 1 "$f" | grep -q '^# refused' && continue
+    [[ $f = tests/bench/@(attention|decode)* ]] && continue # bound, below
     compile "$f" "$(basename "$f" .fk)"
 done
 compile tests/gpu/gemm.fk gemm_cases
@@ -44,12 +46,17 @@ compile tests/gpu/matrices.fk gemm_matrices
 compile tests/gpu/reduce.fk gemm_reduce
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
+if [[ $folders == *" attention "* ]]; then
+    python3 tests/bench/attention_suites.py | while read -r name file binds; do echo "$file $name${binds:+ $binds}" >> $queue; done
+fi
 xargs -r -a $queue -P "$(nproc)" -L 1 bash -c 'compile_now "$@"' compile_now || fail=1
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
 rm -f $out/modules/*.log $queue
 ls $out/modules | wc -l
 tar -I 'xz -1 -T0' -cf $out/modules.txz -C $out modules && rm -r $out/modules || fail=1
-if [[ $folders == *" grid "* ]]; then tests/gpu/grid_pack.sh "$build" || fail=1; fi
+for g in grid attn; do
+    [[ $folders != *" $g "* ]] || tests/gpu/grid_pack.sh "$build" $g || fail=1
+done
 if [[ $folders == *" agrees "* ]]; then
     cp "$(find $build -name emu_agrees -type f | head -n 1)" $build/libfkemu.so $out/ || fail=1
 fi
