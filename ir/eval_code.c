@@ -42,7 +42,8 @@ static bool leans(const Comp *c, const Node *n, DType vt) {
 
 static EIns op_ins(const Comp *c, const Node *n, int d) {
     DType type = n->op == OP_cast ? n->type : dtype_value(n->type);
-    return (EIns){.code = E_OP,
+    bool times = n->op == OP_mul && dtype_class(op_vt(c, n)) == DC_REAL;
+    return (EIns){.code = times ? E_TIMES : E_OP,
                   .type = (unsigned char)type,
                   .vt = (unsigned char)op_vt(c, n),
                   .d = d,
@@ -158,9 +159,11 @@ static int load_value(Comp *c, const Node *n, const Ix *const *map) {
         at = ix_add(&c->e->ix, at, ix_mul(&c->e->ix, map[d], step));
     }
     int a = ec_ix_reg(c, at), d = c->nv++;
-    ec_emit(
-        c,
-        (EIns){.code = E_LOAD, .type = (unsigned char)n->type, .d = d, .a = a, .u.ptr = t->data});
+    ec_emit(c, (EIns){.code = dtype_class(n->type) == DC_REAL ? E_LOADR : E_LOAD,
+                      .type = (unsigned char)n->type,
+                      .d = d,
+                      .a = a,
+                      .u.ptr = t->data});
     return d;
 }
 

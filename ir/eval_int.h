@@ -3,7 +3,9 @@
  * Graphs. A node that is memoised, or anything eval_at asks for, is a Fn: straight-line code over
  * two register files, integers x (indices, offsets) and values v, with a loop for each reduced
  * axis. Pointwise nodes are compiled into their readers (eval_code.c says when not), so a MAC costs
- * two offsets, two loads, a product and a sum. Calls run on a stack of our own: no C recursion.
+ * two offsets, two loads, a product and a sum; these write a value's fields where they are, as one
+ * that is returned whole cannot be read again at once. Calls run on a stack of our own: no C
+ * recursion.
  */
 #ifndef FK_IR_EVAL_INT_H
 #define FK_IR_EVAL_INT_H
@@ -31,9 +33,11 @@ typedef enum ECode {
     E_CONST,  /* v[d] = val */
     E_INDEX,  /* v[d] = x[a] */
     E_LOAD,   /* v[d] = element x[a] of type `type` at ptr */
+    E_LOADR,  /* of a real type */
     E_OP,     /* v[d] = fn(v[a], v[b], v[c]) */
     E_OPN,    /* v[d] = fn(v[a], v[a + 1], ...) */
-    E_MULR,   /* v[d] = v[a] * v[b], reals */
+    E_MULR,   /* v[d] = v[a] * v[b], reals, inexact */
+    E_TIMES,  /* v[d] = v[a] * v[b], reals, as the op says */
     E_JOIN,   /* v[d] = fn(v[d], v[a]): one more element of a reduction */
     E_JOINR,  /* v[d] += v[a], reals */
     E_WIDEN,  /* v[d] = v[a] as an f32 */

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FKM_VERSION = 3, // raised by any change of the bytes
+    FKM_VERSION = 4, // raised by any change of the bytes
     FKM_ALIGN = 256, // of temporaries, and the largest answer of ALIGN
 
     // Of a fn. A launch keeps on its stack what the fn at hand has: at the most 300 KiB.

@@ -27,6 +27,12 @@ module() { # FILE [OPTIONS]: its module, in $mod; false if time is up or the pro
     return 1
 }
 
+# FN of FILE alone, in $file: a module of many is long to read.
+alone() { # FILE FN
+    file=$work/$2.fk
+    awk -v fn="$2" '/^fn / { split($2, name, "("); on = name[1] == fn } on' "$1" > "$file"
+}
+
 # The lines of $work/cases, with what is set in front; those that a variant does not take are no fault.
 run() { # [NAME=VALUE...]
     [ -s "$work/cases" ] || return
@@ -80,18 +86,18 @@ gemm() {
 }
 
 products() { # FILE FN...
-    local fn variant size sizes
-    module "$1" || return
-    shift
-    for fn; do
+    local file fn variant size sizes
+    for fn in "${@:2}"; do
+        alone "$1" "$fn"
+        module "$file" || continue
         : > "$work/cases"
-        for variant in $("$fkrun" --list --fn=$fn -s M=512 -s N=512 -s K=256 "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
+        for variant in $("$fkrun" --list -s M=512 -s N=512 -s K=256 "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
             [ "$variant" = general ] && continue
             sizes=("1 8 64" "130 264 72" "257 520 200")
             [[ $variant == *_split ]] && sizes+=("130 264 1000" "40 64 1500")
             for size in "${sizes[@]}"; do
                 read -r m n k <<< "$size"
-                echo "--device=emu --check --check-seconds=5 --repeat=2 --fn=$fn -s M=$m -s N=$n -s K=$k --variant=$variant $mod" >> "$work/cases"
+                echo "--device=emu --check --check-seconds=5 --repeat=2 -s M=$m -s N=$n -s K=$k --variant=$variant $mod" >> "$work/cases"
             done
         done
         run
@@ -100,12 +106,14 @@ products() { # FILE FN...
 }
 
 reduce() {
-    local file=tests/gpu/reduce.fk fn variant size head
-    module $file || return
-    for fn in $("$fkrun" --list "$mod" | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p'); do
+    local file fn variant size head
+    for fn in $(sed -n 's/^fn \([a-z0-9_]*\)(.*/\1/p' tests/gpu/reduce.fk); do
+        alone tests/gpu/reduce.fk "$fn"
+        module "$file" || continue
         : > "$work/cases"
-        head=$("$fkrun" --list --fn="$fn" "$mod" | head -n 1)
-        for variant in $("$fkrun" --list --fn="$fn" "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p' | sort -u); do
+        "$fkrun" --list "$mod" > "$work/list"
+        head=$(head -n 1 "$work/list")
+        for variant in $(sed -n 's/.*variant=\([^ ]*\) .*/\1/p' "$work/list" | sort -u); do
             [ "$variant" = general ] && continue
             for mnk in "72 136 80" "136 264 48"; do
                 read -r m n k <<< "$mnk"
@@ -113,7 +121,7 @@ reduce() {
                 [[ $head == *" M="* ]] && size+=" -s M=$m"
                 [[ $head == *" N="* ]] && size+=" -s N=$n"
                 [[ $head == *" B="* ]] && size+=" -s B=2"
-                echo "--device=emu --check --check-seconds=5 --fn=$fn $size --variant=$variant $mod" >> "$work/cases"
+                echo "--device=emu --check --check-seconds=5 $size --variant=$variant $mod" >> "$work/cases"
             done
         done
         cp "$work/cases" "$work/both"

@@ -363,13 +363,59 @@ static void elements_from_many_threads(void **st) {
     case_close(&c);
 }
 
+/* ---- reads and products
+ * --------------------------------------------------------------------------
+ */
+
+static void same_value(EvalVal got, EvalVal want) {
+    assert_true(isnan(want.r) ? isnan(got.r)
+                              : got.r == want.r && !signbit(got.r) == !signbit(want.r));
+    assert_int_equal(got.unsure, want.unsure);
+    assert_int_equal(got.exact, want.exact);
+}
+
+/* What the machine does without a call is what the ops' functions do, for every pattern of bits. */
+static void squares_of(const char *type, int bytes) {
+    enum { N = 1 << 16 };
+    const int64_t sizes[] = {N};
+    Case c;
+    Str text = {0};
+    str_printf(&text, "graph g {\n  size N\n  in x: %s[N] = %%0\n", type);
+    str_add(&text, "  %1: f32[i: N] = mul x[i], x[i]\n  out y: f32[N] = %1\n}\n");
+    case_open(&c, str_get(&text), sizes);
+    for (uint32_t k = 0; k < N; k++) { /* of f32: the upper half */
+        unsigned char *p = (unsigned char *)c.t[0].data + (size_t)bytes * k;
+        uint32_t bits = bytes == 4 ? k << 16 : k;
+        memcpy(p, &bits, (size_t)bytes);
+    }
+    Eval *e = eval_new(c.g, sizes, c.t);
+    DType t = c.t[0].type;
+    for (int64_t k = 0; k < N; k++) {
+        EvalVal x = eval_load(t, c.t[0].data, k), in[2] = {x, x};
+        same_value(eval_at(e, 0, &k), x);
+        same_value(eval_at(e, 1, &k), eval_op(OP_mul, DT_f32, DT_f32, in));
+    }
+    eval_free(e);
+    case_close(&c);
+    str_free(&text);
+}
+
+static void squares_are_products(void **st) {
+    (void)st;
+    squares_of("f32", 4);
+    squares_of("f16", 2);
+    squares_of("bf16", 2);
+    squares_of("e4m3", 1);
+    squares_of("e5m2", 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_gelu_is_right),       cmocka_unit_test(attention_is_right),
         cmocka_unit_test(masks_count_keys),           cmocka_unit_test(attention_samples_are_quick),
         cmocka_unit_test(chains_need_no_stack),       cmocka_unit_test(gather_chains_need_no_stack),
         cmocka_unit_test(sharing_stays_linear),       cmocka_unit_test(unsure_elements_are_counted),
-        cmocka_unit_test(elements_from_many_threads),
+        cmocka_unit_test(elements_from_many_threads), cmocka_unit_test(squares_are_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
