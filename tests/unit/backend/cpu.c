@@ -1,17 +1,21 @@
-/* cpu.c - see cpu.h. The IR is text here: address spaces are dropped, NVVM intrinsics become
- * functions of this file, and the two kinds of inline asm (predicated load and store) too.
+/* cpu.c - see cpu.h. LLVM's JIT compiles it. The IR is text here: address spaces are dropped, NVVM
+ * intrinsics become functions of this file, and the two kinds of inline asm (predicated load and
+ * store) too.
  */
 #include "tests/unit/backend/cpu.h"
 
 #include "ir/dtype.h"
 
-#include <dlfcn.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/ExecutionEngine.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 /* ---- threads as coroutines --------------------------------------------------------------------
  */
@@ -311,53 +315,69 @@ static void host_ir(Str *out, const char *ir, const char *entry, int nargs) {
  * ------------------------------------------------------------------------ */
 
 struct CpuKernel {
-    void *so;
     void (*entry)(const uint64_t *);
 };
 
-bool cpu_there(void) {
-    return !system("clang-19 --version >/dev/null 2>&1");
+/* As clang has them with -mfma -mf16c. */
+static void features(LLVMModuleRef m) {
+#ifdef __x86_64__
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+        LLVMAddTargetDependentFunctionAttr(f, "target-features", "+avx2,+fma,+f16c");
+#else
+    (void)m;
+#endif
 }
 
-static bool build(const char *dir, const char *ir, Str *why) {
-    Str path = {0}, cmd = {0};
-    str_printf(&path, "%s/k.ll", dir);
-    FILE *f = fopen(str_get(&path), "w");
-    if (!f || fputs(ir, f) < 0 || fclose(f)) FK_BUG("cannot write %s", str_get(&path));
-    str_printf(&cmd,
-               "cd %s && clang-19 -O1 -w -mf16c -mfma -x ir -c -fPIC k.ll -o k.o 2>log && "
-               "ld -shared k.o -o k.so 2>>log",
-               dir);
-    bool ok = !system(str_get(&cmd));
-    if (!ok) str_printf(why, "clang-19 refuses %s/k.ll: see %s/log", dir, dir);
-    str_free(&path);
-    str_free(&cmd);
-    return ok;
-}
-
-CpuKernel *cpu_load(const char *ir, const char *entry, int nargs, Str *why) {
-    char dir[] = "/tmp/fkcpu-XXXXXX";
-    if (!mkdtemp(dir)) FK_BUG("cannot make %s", dir);
-    Str text = {0}, so = {0}, rm = {0};
-    host_ir(&text, ir, entry, nargs);
-    CpuKernel *k = NULL;
-    if (build(dir, str_get(&text), why)) {
-        str_printf(&so, "%s/k.so", dir);
-        void *h = dlopen(str_get(&so), RTLD_NOW | RTLD_LOCAL);
-        if (h) {
-            k = calloc(1, sizeof *k);
-            k->so = h;
-            *(void **)&k->entry = dlsym(h, "cpu_entry");
-        } else {
-            str_printf(why, "%s", dlerror());
-        }
-        str_printf(&rm, "rm -rf %s", dir);
-        if (k && system(str_get(&rm))) str_printf(why, "cannot remove %s", dir);
+/* Takes the text's module to the end of the process. */
+static CpuKernel *load(const char *text, Str *why) {
+    static LLVMContextRef cx;
+    char *said = NULL;
+    LLVMModuleRef m;
+    LLVMExecutionEngineRef engine;
+    struct LLVMMCJITCompilerOptions o;
+    if (!cx) {
+        cx = LLVMContextCreate();
+        LLVMLinkInMCJIT();
+        LLVMInitializeNativeTarget();
+        LLVMInitializeNativeAsmPrinter();
     }
-    str_free(&text);
-    str_free(&so);
-    str_free(&rm);
+    LLVMInitializeMCJITCompilerOptions(&o, sizeof o);
+    o.OptLevel = 1;
+    if (LLVMParseIRInContext(
+            cx, LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "k.ll"), &m, &said)) {
+        str_printf(why, "LLVM refuses %s: in\n%s", said, text);
+        LLVMDisposeMessage(said);
+        return NULL;
+    }
+    features(m);
+    /* Values of bf16 may not be arguments: what would round them is in no library here. */
+    LLVMPassBuilderOptionsRef none = LLVMCreatePassBuilderOptions();
+    if (LLVMRunPasses(m, "default<O1>", NULL, none)) FK_BUG("no passes");
+    LLVMDisposePassBuilderOptions(none);
+    if (LLVMCreateMCJITCompilerForModule(&engine, m, &o, sizeof o, &said)) {
+        str_printf(why, "no machine code: %s", said);
+        LLVMDisposeMessage(said);
+        return NULL;
+    }
+    CpuKernel *k = calloc(1, sizeof *k);
+    uint64_t at = LLVMGetFunctionAddress(engine, "cpu_entry");
+    if (!k || !at) FK_BUG("no cpu_entry");
+    if (LLVMExecutionEngineGetErrMsg(engine, &said)) FK_BUG("%s", said);
+    memcpy(&k->entry, &at, sizeof k->entry);
     return k;
+}
+
+/* What was compiled stays: fused or not, at these sizes or others, a kernel often has the same
+ * text, and to compile it takes longer than to run it. */
+CpuKernel *cpu_load(const char *ir, const char *entry, int nargs, Str *why) {
+    static Arena arena;
+    static Map loaded = {.arena = &arena};
+    Str text = {0};
+    host_ir(&text, ir, entry, nargs);
+    intptr_t *slot = map_put(&loaded, str_get(&text), text.n);
+    if (!*slot) *slot = (intptr_t)load(str_get(&text), why);
+    str_free(&text);
+    return (CpuKernel *)*slot;
 }
 
 bool cpu_launch(CpuKernel *k, const uint64_t *args, int64_t grid, int block, Str *why) {
@@ -375,10 +395,4 @@ bool cpu_launch(CpuKernel *k, const uint64_t *args, int64_t grid, int block, Str
     free(gpu.f);
     free(gpu.stack);
     return ok;
-}
-
-void cpu_free(CpuKernel *k) {
-    if (!k) return;
-    dlclose(k->so);
-    free(k);
 }

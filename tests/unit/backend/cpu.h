@@ -1,5 +1,5 @@
 /* cpu.h - runs a kernel's LLVM IR on the CPU: the backend's own output against the evaluators, with
- * no GPU. clang-19 compiles it; every GPU thread is a coroutine, so that barriers and shuffles are
+ * no GPU. Every GPU thread is a coroutine, so that barriers and shuffles are
  * met by all or the run says who is missing.
  */
 #ifndef FK_TESTS_CPU_H
@@ -12,11 +12,9 @@
 
 typedef struct CpuKernel CpuKernel;
 
-bool cpu_there(void); /* clang-19 is installed */
-
-/* `ir` as backend_lower prints it; `nargs` parameters of 8 bytes. NULL and a reason in *why. */
+/* `ir` as backend_lower prints it; `nargs` parameters of 8 bytes. NULL and a reason in *why. It
+ * stays until the process ends. */
 CpuKernel *cpu_load(const char *ir, const char *entry, int nargs, Str *why);
 bool cpu_launch(CpuKernel *k, const uint64_t *args, int64_t grid, int block, Str *why);
-void cpu_free(CpuKernel *k);
 
 #endif

@@ -43,7 +43,6 @@ static inline void run(Build *b, const Host *h, const int64_t *size) {
     /* Fewer CTAs than tiles: each strides over several. */
     if (!cpu_launch(k, arg, grid > 3 ? 3 : grid, b->k.block, &why))
         fail_msg("%s\n%s", str_get(&why), b->k.ptx);
-    cpu_free(k);
     str_free(&ir);
     str_free(&why);
 }
