@@ -93,7 +93,7 @@ END {
     sorted = table("steps that passed, by variant:", "sort -rn")
     for (name in uses) printf "  %5d %s\n", uses[name], name | sorted
     close(sorted)
-    sorted = table("cases that passed, by operand type and order; with a tensor-core step:", "sort")
+    sorted = table("cases that passed, by operand type and order (or mask); with a tensor-core step:", "sort")
     for (name in kinds) printf "  %s %5d %5d\n", name, kinds[name], fast[name] | sorted
     close(sorted)
     printf "%d of %d wrong references found\n", found, wrongs
