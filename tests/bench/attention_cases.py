@@ -88,7 +88,7 @@ def case_square(torch, row, maker):
         q *= 100
     o = torch.empty_like(q)
     want, want_l = reference(torch, q, k, v, keep=causal if is_causal else None)
-    outs = [Out(o, want, *BARS[kind])]
+    outs = [Out(o, want, *BARS[kind], by_row=True)]
     if row.fn.endswith("_lse"):
         l = torch.empty(want_l.shape, device=DEVICE)
         outs.append(Out(l, want_l, 1e-5, 1e-4))
@@ -119,7 +119,7 @@ def case_mods(torch, row, maker):
     theirs = flex(torch, row, q, k, v, score and (lambda s, b, h, i, j: score(b, h, i, j, s)), keep)
     o = torch.empty_like(q)
     want, _ = reference(torch, q, k, v, score, keep)
-    return Case([q, k, v] + extra, [Out(o, want, *BARS["bf16"])], theirs)
+    return Case([q, k, v] + extra, [Out(o, want, *BARS["bf16"], by_row=True)], theirs)
 
 
 def documents(torch, row, B, S):
@@ -159,7 +159,7 @@ def case_decode(torch, row, maker):
             page[tab.long()] = x.reshape(B * T // 16, 16, H // 4, E)
         inputs[1:3] = pages
         inputs.insert(3, tab.reshape(B, T // 16))
-    return Case(inputs, [Out(o, want[:, 0], *BARS["bf16"])], theirs)
+    return Case(inputs, [Out(o, want[:, 0], *BARS["bf16"], by_row=True)], theirs)
 
 
 def case_ce(torch, row, maker):

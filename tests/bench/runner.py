@@ -43,6 +43,7 @@ class Out:
     want: object
     norm: float = 3e-3  # bf16 rounds with 1.66e-3
     most: float = 0.02
+    by_row: bool = False  # benchlib.error
 
 
 @dataclass
