@@ -9,13 +9,16 @@ sizes_of() {
     gated_residual) echo "M=12 K=40 N=19" ;;
     linear_relu_aux) echo "M=21 K=30 N=13" ;;
     row_col_bias) echo "M=11 K=24 N=26" ;;
+    alibi) echo "B=2 S=19 H=3 E=16" ;;
     attention) echo "B=2 S=5 T=9 H=8 E=16" ;;
     cross_entropy) echo "M=7 K=24 V=50" ;;
     dropout_residual_layernorm) echo "M=9 N=70" ;;
     int4_linear) echo "M=5 N=6 K=256" ;;
     layernorm_linear) echo "M=6 K=40 N=11" ;;
     linear_gelu) echo "M=33 N=17 K=50" ;;
+    paged_decode) echo "B=3 H=16 E=24 T=48 P=7" ;;
     softmax) echo "M=5 N=130" ;;
+    window_softcap) echo "B=1 S=21 H=2 E=16" ;;
     swiglu) echo "T=6 D=20 F=30" ;;
     *) return 1 ;;
     esac
