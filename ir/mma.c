@@ -27,6 +27,16 @@ static bool uses_axis(const TInst *load, int axis) {
     return false;
 }
 
+/* Has it one position, so that who is over it need not say so? */
+static bool is_lone(const TProg *t, int axis) {
+    int64_t n;
+    return ix_is_const(t->axes.v[axis].extent, &n) && n == 1;
+}
+
+static bool is_over(const TProg *t, const TInst *i, int axis) {
+    return uses_axis(i, axis) || is_lone(t, axis);
+}
+
 /* The product that the loop sums: load, load, mul, step and no more. */
 static bool find_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q,
                          Str *why) {
@@ -53,7 +63,7 @@ static bool find_product(const TProg *t, const TInst *loop, const TInst **p, con
 
 static bool find_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f, Str *why) {
     const TTensor *x = &t->tensors.v[load->tensor];
-    *f = (MmaFactor){load, x->type, -1, -1, false};
+    *f = (MmaFactor){.load = load, .type = x->type, .row = -1, .depth = -1};
     if (x->rank > 5) return no(why, "%s has rank %d, above 5", x->name, x->rank);
     if (load->checked) return no(why, "%s is read outside its domain", x->name);
     for (int d = 0; d < load->nix; d++) {
@@ -71,10 +81,13 @@ static bool find_factor(const TProg *t, const TInst *load, int row, int k, MmaFa
             f->row = d;
         }
     }
-    if (f->depth < 0 || f->row < 0) return no(why, "%s does not use both its axes", x->name);
+    f->vector = f->row < 0 && is_lone(t, row);
+    if (f->depth < 0 || (f->row < 0 && !f->vector))
+        return no(why, "%s does not use both its axes", x->name);
     if (x->dims[f->depth] != t->axes.v[k].extent)
         return no(why, "the loop covers a part of a dimension of %s", x->name);
     f->k_major = f->depth == x->rank - 1;
+    if (f->vector && !f->k_major) f->row = x->rank - 1;
     if (!f->k_major && f->row != x->rank - 1)
         return no(why, "neither k nor the rows are the last dimension of %s", x->name);
     if (!f->k_major && dtype_bits(x->type) == 8)
@@ -92,9 +105,19 @@ static int own_axis(const TProg *t, const TInst *load, const TInst *other) {
     return own;
 }
 
+/* Of one position, that neither uses. */
+static int spare_axis(const TProg *t, const TInst *p, const TInst *q) {
+    for (int a = 0; a < t->ngrid; a++)
+        if (is_lone(t, a) && !uses_axis(p, a) && !uses_axis(q, a)) return a;
+    return -1;
+}
+
 static bool find_axes(const TProg *t, const TInst *p, const TInst *q, int *rows, int *cols,
                       Str *why) {
     int only_p = own_axis(t, p, q), only_q = own_axis(t, q, p);
+    if (only_p < 0 && only_q < 0) return no(why, "both factors are vectors");
+    if (only_p < 0) only_p = spare_axis(t, p, q);
+    if (only_q < 0) only_q = spare_axis(t, p, q);
     if (only_p < 0 || only_q < 0) return no(why, "a factor has no axis of its own");
     *rows = only_p < only_q ? only_p : only_q;
     *cols = only_p < only_q ? only_q : only_p;
@@ -110,7 +133,7 @@ static bool pointwise(const TProg *t, const Mma *m, Str *why) {
         if (i->kind != T_STORE) continue;
         const TTensor *x = &t->tensors.v[i->tensor];
         if (dtype_bits(x->type) == 4) return no(why, "%s has a 4-bit type", x->name);
-        if (k < m->nest.rest && (!uses_axis(i, m->rows) || !uses_axis(i, m->cols)))
+        if (k < m->nest.rest && (!is_over(t, i, m->rows) || !is_over(t, i, m->cols)))
             return no(why, "%s is not stored over rows and columns", x->name);
     }
     return true;
@@ -149,14 +172,16 @@ static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     m->size = factor_size(t->tensors.v[p->tensor].type, t->tensors.v[q->tensor].type);
     if (!m->size) return no(why, "the factors are neither of one 16-bit float type nor of fp8");
     if (rows < 0 && !find_axes(t, p, q, &m->rows, &m->cols, why)) return false;
-    bool p_rows = uses_axis(p, m->rows);
+    bool p_rows = uses_axis(p, m->rows) || uses_axis(q, m->cols);
     const TInst *a = p_rows ? p : q, *b = p_rows ? q : p;
-    if (uses_axis(a, m->cols) || uses_axis(b, m->rows) || !uses_axis(a, m->rows) ||
-        !uses_axis(b, m->cols))
+    if (uses_axis(a, m->cols) || uses_axis(b, m->rows) || !is_over(t, a, m->rows) ||
+        !is_over(t, b, m->cols))
         return no(why, "a factor has no axis of its own");
-    return find_factor(t, a, m->rows, m->k, &m->a, why) &&
-           find_factor(t, b, m->cols, m->k, &m->b, why) && pointwise(t, m, why) &&
-           find_blocks(m, why);
+    if (!find_factor(t, a, m->rows, m->k, &m->a, why) ||
+        !find_factor(t, b, m->cols, m->k, &m->b, why))
+        return false;
+    if (m->a.vector && m->b.vector) return no(why, "both factors are vectors");
+    return pointwise(t, m, why) && find_blocks(m, why);
 }
 
 bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
@@ -301,6 +326,34 @@ static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, MmaS
     return true;
 }
 
+/* Tiles and stages begin at multiples of 16 bytes themselves. */
+const Ix *mma_begins(const Mma *m, const TInst *i, int *unit) {
+    IxPool *p = m->t->ix;
+    const Ix *sum = ix_const(p, 0), *x = i->ix[i->nix - 1];
+    *unit = 128 / dtype_bits(m->t->tensors.v[i->tensor].type);
+    IxTerm *term;
+    int n = ix_terms(p, x, &term);
+    for (int k = 0; k < n; k++) {
+        const Ix *atom = term[k].atom ? term[k].atom : ix_const(p, 1);
+        int axis;
+        bool of_tile =
+            ix_is_axis(atom, &axis) && (axis == m->rows || axis == m->cols || axis == m->k);
+        if (of_tile && term[k].coef == 1) continue;
+        if (!atom->has_axis && !atom->has_value)
+            sum = ix_add(p, sum, ix_mul(p, ix_const(p, term[k].coef), atom));
+        else if (term[k].coef % *unit)
+            return NULL;
+    }
+    int64_t c;
+    return ix_is_const(sum, &c) && c % *unit ? NULL : sum;
+}
+
+static bool tma_begins(const Mma *m, const MmaFactor *f, const MmaSmem *s, Str *why) {
+    int unit;
+    if (s->plain || mma_begins(m, f->load, &unit)) return true;
+    return no(why, "%s begins at no multiple of 16 bytes", m->t->tensors.v[f->load->tensor].name);
+}
+
 /* ---- partial sums ---- */
 
 static bool cut_pieces(const Schedule *s, MmaTiles *w, Str *why) {
@@ -341,7 +394,8 @@ static bool read_promote(const Schedule *s, MmaTiles *w, Str *why) {
 enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty; of a slab: ready and done */
 
 /* The factor that two CTAs share is cut into an even number of boxes. */
-static bool halve(MmaSmem *s, int rows, Str *why) {
+static bool halve(const MmaFactor *f, MmaSmem *s, int rows, Str *why) {
+    if (f->row < 0) return no(why, "two CTAs share a factor of one row");
     if (s->boxes % 2 && s->box % 16)
         return no(why, "a tile of %d does not cut into two boxes", rows);
     if (s->boxes % 2 && s->mn) return no(why, "%d boxes are shared by two CTAs", s->boxes);
@@ -349,13 +403,13 @@ static bool halve(MmaSmem *s, int rows, Str *why) {
     return true;
 }
 
-static bool read_cluster(const Schedule *s, MmaTiles *w, Str *why) {
+static bool read_cluster(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     w->pair_rows = s->cluster[0] > 1 ? s->cluster[0] : 1;
     w->pair_cols = s->cluster[1] > 1 ? s->cluster[1] : 1;
     if (s->cluster[2] > 1 || w->pair_rows * w->pair_cols > 2)
         return no(why, "clusters have two CTAs, along rows or columns");
-    if (w->pair_rows == 2) return halve(&w->b, w->n, why);
-    return w->pair_cols == 1 || halve(&w->a, w->m, why);
+    if (w->pair_rows == 2) return halve(&m->b, &w->b, w->n, why);
+    return w->pair_cols == 1 || halve(&m->a, &w->a, w->m, why);
 }
 
 enum { PLAIN_REGS = 120 };
@@ -394,8 +448,9 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
         return no(why, "a tile of %d columns; multiples of 8 up to 256 are right", w->n);
     if (s->pingpong && w->groups != 2) return no(why, "pingpong needs two groups");
     if (!lay_factor(t, &m->a, w->m, w->k, &w->a, why) ||
-        !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, w, why) ||
-        !fits_plain(w, &w->a, m->size, w->m, why) || !fits_plain(w, &w->b, m->size, w->n, why))
+        !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, m, w, why) ||
+        !fits_plain(w, &w->a, m->size, w->m, why) || !fits_plain(w, &w->b, m->size, w->n, why) ||
+        !tma_begins(m, &m->a, &w->a, why) || !tma_begins(m, &m->b, &w->b, why))
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_promote(s, w, why)) return false;

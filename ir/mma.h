@@ -12,6 +12,9 @@
  * once and with coefficient 1. One of the two is its last dimension: k (the factor is K-major) or
  * the rows (MN-major, which fp8 cannot be). Its other dimensions are read at what further grid axes
  * (batches) and sizes say.
+ *
+ * One of the factors may be a vector. Where k is its last dimension it has no dimension of rows;
+ * else the last takes their place.
  */
 #ifndef FK_IR_MMA_H
 #define FK_IR_MMA_H
@@ -21,8 +24,9 @@
 typedef struct MmaFactor {
     const TInst *load;
     DType type;
-    int row, depth; /* dimensions of the row axis and of k */
+    int row, depth; /* dimensions of the row axis (-1: none) and of k */
     bool k_major;   /* k is the last dimension; else the row axis is */
+    bool vector;    /* the row axis has one position, and it does not read it */
 } MmaFactor;
 
 /* Of rows or columns that are reduced: elements of a block, the axis of positions, and the one that
@@ -128,6 +132,11 @@ typedef struct MmaTiles {
 
 /* Rows of a block that is reduced; of one that is whole, all of a group. */
 int mma_block_rows(const Mma *m, const MmaTiles *w);
+
+/* TMA copies boxes that begin at multiples of 16 bytes, and no others. Those of an access do if
+ * this, of sizes alone, is a multiple of *unit elements; NULL: they do not, whatever the sizes are.
+ */
+const Ix *mma_begins(const Mma *m, const TInst *i, int *unit);
 
 bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store);
 bool mma_can_bring(const TProg *t, const Mma *m, const TInst *load);

@@ -46,6 +46,8 @@ static bool can_bring(const TProg *t, const Mma *m, const TInst *i, MmaStaged *s
             (!ix_linear_in(t->ix, i->ix[d], axis, &coef, &rest) || coef != 1))
             return no(why, "%s is not read one row or column after the other", x->name);
     }
+    int unit;
+    if (!mma_begins(m, i, &unit)) return no(why, "%s begins at no multiple of 16 bytes", x->name);
     return true;
 }
 

@@ -352,10 +352,12 @@ bool pass_schedule(PassCtx *cx, Graph *g) {
     if (!cx->plan || cx->plan->graph != g) pass_tile(cx, g);
     Plan *p = cx->plan;
     for (int i = 0; i < p->steps.n; i++) {
-        Schedule *s = schedule_general(cx->arena, p->steps.v[i].tile, cx);
-        p->steps.v[i].schedules.n = 0;
-        schedule_wgmma(cx, &p->steps.v[i]);
-        vec_push(cx->arena, &p->steps.v[i].schedules, s);
+        Step *s = &p->steps.v[i];
+        s->schedules.n = 0;
+        const Ix *cost = schedule_wgmma(cx, s);
+        Schedule *general = schedule_general(cx->arena, s->tile, cx);
+        general->cost = cost;
+        vec_push(cx->arena, &s->schedules, general);
     }
     return true;
 }

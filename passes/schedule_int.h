@@ -5,7 +5,12 @@
 #include "ir/mma.h"
 #include "passes/passes.h"
 
-void schedule_wgmma(PassCtx *cx, Step *step);
+/* May give the step's program an axis more: before others make schedules for it. Returns what the
+ * general kernel is predicted to take; NULL: more than what was added, or nothing is known. */
+const Ix *schedule_wgmma(PassCtx *cx, Step *step);
+
+/* The program with an axis of one position before all others (schedule_vector.c). */
+TProg *schedule_with_row(const TProg *t);
 
 /* Slabs of what follows the loop (schedule_slab.c). */
 typedef struct SlabShape {

@@ -186,7 +186,17 @@ static bool is_gemm(const TProg *t, Gemm *g) {
     bool is = mma_find(t, -1, -1, &g->m, &why);
     g->step = t;
     g->t = g->m.t;
+    g->vector = g->m.a.vector || g->m.b.vector;
     str_free(&why);
+    return is;
+}
+
+/* The step's program, or else it with an axis more. */
+static bool find_gemm(Step *step, Gemm *g) {
+    if (is_gemm(step->tile, g)) return true;
+    TProg *t = schedule_with_row(step->tile);
+    bool is = is_gemm(t, g);
+    if (is) step->tile = t;
     return is;
 }
 
@@ -213,7 +223,11 @@ static void add(const Gemm *g, Candidate *list, int *n, Tile t) {
     ++*n;
 }
 
+/* A product with a vector is as narrow as can be, and narrow tiles store from registers: of all
+ * layouts, only those of the factors need a tile more. */
 static void consider(const Gemm *g, Candidate *list, int *n, Tile t) {
+    if (g->vector && tile_groups(&t) > 1) return;
+    if (g->vector) t.always = t.plain;
     if ((t.sums & g->sums) && !gemm_splits_in_vain(g, &t)) add(g, list, n, t);
 }
 
@@ -231,6 +245,7 @@ enum { COLS_STEP = 16, COLS_LEAST = 96, COLS_MOST = 256, MOST_SUMS = 192, BETWEE
 /* For known sizes, tiles between those of the table: which one cuts the columns with little waste
  * is known. */
 static void add_between(const Gemm *g, Candidate *list, int *n) {
+    if (g->vector) return;
     static const Tile base[] = {
         {WIDE | FP8, .kind = COOP, .bm = 128},
         {WIDE | FP8, .kind = COOP, .bm = 256},
@@ -264,9 +279,9 @@ static void add_between(const Gemm *g, Candidate *list, int *n) {
 /* Adds what suits, cheapest first if the sizes are known; nothing when the program has another
  * shape or the target no wgmma. Under --strict factors stay as they are: 16-bit and fp8 products
  * are exact in f32, so only the sum is the tensor core's, which strict refuses. */
-void schedule_wgmma(PassCtx *cx, Step *step) {
-    Gemm g;
-    if (!(cx->target->has & TGT_W) || cx->strict || !is_gemm(step->tile, &g)) return;
+const Ix *schedule_wgmma(PassCtx *cx, Step *step) {
+    Gemm g = {0};
+    if (!(cx->target->has & TGT_W) || cx->strict || !find_gemm(step, &g)) return NULL;
     g.sms = cx->target->sms;
     g.sums = g.m.size == 2 ? WIDE : cx->fast_accum ? FP8 : PROMOTED;
     Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + BETWEEN);
@@ -285,4 +300,5 @@ void schedule_wgmma(PassCtx *cx, Step *step) {
         vec_push(cx->arena, &step->schedules, s);
         kept++;
     }
+    return g.vector ? gemm_price_general(&g) : NULL;
 }

@@ -9,9 +9,10 @@
 typedef struct Gemm {
     const TProg *step, *t; /* the program; the view of it that m is about */
     Mma m;
-    int sms;    /* of the target */
-    int sums;   /* what it needs of enum Sums */
-    bool whole; /* sums of k are made in one go, whatever the other sizes are */
+    int sms;     /* of the target */
+    int sums;    /* what it needs of enum Sums */
+    bool whole;  /* sums of k are made in one go, whatever the other sizes are */
+    bool vector; /* one of the factors is one */
 } Gemm;
 
 typedef enum Kind {
@@ -54,6 +55,8 @@ int gemm_rows(const Gemm *g, const Tile *c);
 int gemm_cols(const Gemm *g, const Tile *c);
 /* Predicted nanoseconds, of sizes. */
 const Ix *gemm_price(const Gemm *g, const Tile *c);
+/* The same of the general kernel, for a product with a vector. */
+const Ix *gemm_price_general(const Gemm *g);
 /* Is there nothing to split at these sizes, or may nothing be? */
 bool gemm_splits_in_vain(const Gemm *g, const Tile *t);
 

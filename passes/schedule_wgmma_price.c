@@ -101,6 +101,7 @@ static const Ix *rows_there(const Gemm *g, int axis, int rows) {
 
 static const Ix *rows_zero(const Gemm *g, int axis, int rows) {
     IxPool *p = g->t->ix;
+    if ((axis == g->m.rows ? &g->m.a : &g->m.b)->row < 0) return ix_const(p, 0);
     const Ix *boxes = least(p, times(p, ceil_div(p, extent(g, axis), MMA_BOX), MMA_BOX), rows);
     return ix_sub(p, boxes, rows_there(g, axis, rows));
 }
@@ -187,6 +188,18 @@ const Ix *gemm_price(const Gemm *g, const Tile *c) {
     cycles = ix_add(p, ix_max(p, cycles, memory), scaled(p, ix_min(p, cycles, memory), 1, 8));
     int start = tile_pair_rows(c) * tile_pair_cols(c) > 1 ? 6500 : 5000;
     return scaled(p, plus(p, ix_add(p, cycles, join), start), 10, 17);
+}
+
+/* For a vector, the general kernel has threads for each sum, and no tile to fill: where there are
+ * many small matrices it is faster. It reads a matrix for each of its sums: at 1.05 TB/s on the
+ * H200 (8192 x 8192, bf16); that few sums go at a byte in a nanosecond each is not measured. */
+const Ix *gemm_price_general(const Gemm *g) {
+    IxPool *p = g->t->ix;
+    const Ix *sums = ix_const(p, 1);
+    for (int x = 0; x < g->t->ngrid; x++) sums = ix_mul(p, sums, extent(g, x));
+    const Ix *bytes_ns = most(p, least(p, sums, 1050), 1);
+    const Ix *bytes = times(p, ix_mul(p, sums, extent(g, g->m.k)), g->m.size);
+    return plus(p, ix_div(p, bytes, bytes_ns), 5000 * 10 / 17);
 }
 
 bool gemm_splits_in_vain(const Gemm *g, const Tile *t) {

@@ -326,6 +326,20 @@ static void builders(Lower *l) {
     LLVMPositionBuilderAtEnd(l->b, entry);
 }
 
+/* Sums differ along rows and columns, also those beyond a vector's one row, which it does not read;
+ * and so does what is made of them. Definitions stand before uses. */
+static void sums_differ(Wg *w) {
+    Lower *l = w->l;
+    const TBlock *b = &l->t->body;
+    l->deps[w->m.carry] |= axis_bit(w->m.rows) | axis_bit(w->m.cols);
+    for (int k = 0; k < w->m.nest.rest; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->id < 0) continue;
+        for (int a = 0; a < i->nargs; a++) l->deps[i->id] |= l->deps[i->args[a]];
+        for (int d = 0; d < i->nix; d++) l->deps[i->id] |= tile_ix_deps(l->deps, i->ix[d]);
+    }
+}
+
 static int factor_map(Wg *w, const MmaFactor *f, const MmaSmem *s) {
     if (s->plain) return -1;
     return param_map(w->l, wg_map(w, f, s), w->l->t->tensors.v[f->load->tensor].id);
@@ -345,6 +359,7 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     builders(l);
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
     values_find(l);
+    sums_differ(&w);
     l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
     w.map_a = factor_map(&w, &w.m.a, &w.t.a);
     w.map_b = factor_map(&w, &w.m.b, &w.t.b);

@@ -78,17 +78,28 @@ static void guard_plain(Wg *w, Kernel *k, const MmaFactor *f) {
         nonneg(w, k, ix_sub(p, x->dims[d], ix_const(p, 1)));
         at_most(w, k, x->dims[d], INT32_MAX);
     }
+    if (pitch < 0) return;
     if (x->mem == TM_TEMP)
         at_most(w, k, dense_stride(w->l->t, x, pitch), INT32_MAX / 2);
     else
         add(w, k, (KGuard){.kind = KG_STRIDE_NEAR, .index = x->id, .dim = pitch});
 }
 
+/* A load that TMA brings. */
+static void guard_map_in(Wg *w, Kernel *k, const TInst *load) {
+    IxPool *p = w->l->t->ix;
+    int unit;
+    const Ix *begin = mma_begins(&w->m, load, &unit);
+    FK_ASSERT(begin);
+    guard_map(w, k, tensor_of(w, load));
+    nonneg(w, k, ix_neg(p, ix_mod(p, begin, ix_const(p, unit))));
+}
+
 static void guard_factor(Wg *w, Kernel *k, const MmaFactor *f, const MmaSmem *s) {
     if (s->plain)
         guard_plain(w, k, f);
     else
-        guard_map(w, k, tensor_of(w, f->load));
+        guard_map_in(w, k, f->load);
 }
 
 /* A map that is stored through: rows are whole 16-byte pieces. Seen on the H200: a row of one f16
@@ -114,7 +125,7 @@ void wg_guards(Wg *w, Kernel *k) {
     guard_factor(w, k, &w->m.a, &w->t.a);
     guard_factor(w, k, &w->m.b, &w->t.b);
     for (int i = 0; i < w->t.nstaged; i++) guard_map_out(w, k, tensor_of(w, w->t.staged[i].inst));
-    for (int i = 0; i < w->t.nbrought; i++) guard_map(w, k, tensor_of(w, w->t.brought[i].inst));
+    for (int i = 0; i < w->t.nbrought; i++) guard_map_in(w, k, w->t.brought[i].inst);
     for (int i = 0; i < t->tensors.n; i++) {
         const TTensor *x = &t->tensors.v[i];
         if (x->mem == TM_TEMP || !x->rank) continue;

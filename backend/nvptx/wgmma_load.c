@@ -17,10 +17,15 @@ static Val boxes_from(Wg *w, int axis, int tile, const MmaSmem *s, Val first, in
     return LLVMBuildSelect(l->b, none, i32c(l, 0), n, "");
 }
 
-static Present present_of(Wg *w, int axis, int tile, const MmaSmem *s, bool shared) {
+static Present present_of(Wg *w, const MmaFactor *f, int axis, int tile, const MmaSmem *s,
+                          bool shared) {
     Lower *l = w->l;
     Present p = {.bytes = i32c(l, s->plain ? 0 : s->bytes)};
     if (s->plain) return p;
+    if (f->row < 0) { /* one line, of one box */
+        p.bytes = i32c(l, s->swizzle);
+        return p;
+    }
     Val first = LLVMBuildTrunc(l->b, l->axis[axis].e[0], l->i32, "");
     Val all = boxes_from(w, axis, tile, s, first, s->boxes);
     if (all) p.bytes = LLVMBuildMul(l->b, all, i32c(l, s->box_bytes), "");
@@ -33,8 +38,8 @@ static Present present_of(Wg *w, int axis, int tile, const MmaSmem *s, bool shar
 
 Presents wg_presents(Wg *w) {
     Presents p;
-    p.a = present_of(w, w->m.rows, w->t.m, &w->t.a, w->t.pair_cols > 1);
-    p.b = present_of(w, w->m.cols, w->t.n, &w->t.b, w->t.pair_rows > 1);
+    p.a = present_of(w, &w->m.a, w->m.rows, w->t.m, &w->t.a, w->t.pair_cols > 1);
+    p.b = present_of(w, &w->m.b, w->m.cols, w->t.n, &w->t.b, w->t.pair_rows > 1);
     p.bytes = LLVMBuildAdd(w->l->b, p.a.bytes, p.b.bytes, "");
     return p;
 }
@@ -45,9 +50,9 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bo
                         const Present *p, Val to, Val bar) {
     Lower *l = w->l;
     const TInst *i = f->load;
-    Val coord[5], *row = &coord[i->nix - 1 - f->row];
+    Val coord[5], *row = &coord[f->row < 0 ? 0 : i->nix - 1 - f->row];
     wg_coords(w, i, coord);
-    int boxes = shared ? s->boxes / 2 : s->boxes;
+    int boxes = f->row < 0 ? 1 : shared ? s->boxes / 2 : s->boxes;
     Val first = *row; /* not that of the axis: rows may be read from any on */
     if (shared) first = wg_at_stage(w, first, w->rank, boxes * s->box);
     if (shared) to = wg_at_stage(w, to, w->rank, boxes * s->box_bytes);

@@ -98,7 +98,8 @@ static void find_span(Wg *w, Lines *x) {
 
 static void find_lines(Wg *w, Lines *x, int begin, const WgPlain *p) {
     Lower *l = w->l;
-    Val pitch = param_stride(l, tensor_of(w, x), x->mn ? x->f->depth : x->f->row);
+    int lines = x->mn ? x->f->depth : x->f->row;
+    Val pitch = lines < 0 ? LLVMConstInt(l->i64, 0, 0) : param_stride(l, tensor_of(w, x), lines);
     x->pitch = LLVMBuildTrunc(l->entry, bytes_of(l, pitch), l->i32, "");
     find_span(w, x);
     for (int b = 0; b < 2; b++) {

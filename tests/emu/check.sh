@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
-# emu_programs, emu_cases, emu_gemm, emu_reduce).
+# emu_programs, emu_cases, emu_gemm, emu_vectors, emu_reduce).
 #
-#     check.sh BUILD examples|programs|cases|gemm|reduce [SECONDS]     SECONDS: no new module after so long
+#     check.sh BUILD examples|programs|cases|gemm|vectors|reduce [SECONDS]   SECONDS: no new module after so long
 #
 # examples, programs: every accepted one, sizes drawn up to 20, twice, the second time from another
 # seed with tasks in another order. cases: at the sizes of their "# run:" lines, large ones left out.
-# gemm, reduce: every tensor-core variant by force, ragged, with 132 multiprocessors and with 2, so that
-# CTAs have many tiles; reduce: of reductions of the product.
+# gemm, vectors, reduce: every tensor-core variant by force, ragged, with 132 multiprocessors and with 2,
+# so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -79,7 +79,7 @@ cases() {
 
 gemm() {
     products tests/gpu/gemm.fk bias_gelu rowcol two gated
-    products tests/gpu/orders.fk shifted
+    products tests/gpu/orders.fk shifted half odd
     module tests/emu/narrow.fk --invariant || return
     echo "--device=emu --check --check-seconds=5 -s M=48 -s N=16 -s K=304 --variant=thin_16x32 $mod" > "$work/cases"
     run FK_EMU_SMS=2 FK_EMU_SEED=3
@@ -98,6 +98,26 @@ products() { # FILE FN...
             for size in "${sizes[@]}"; do
                 read -r m n k <<< "$size"
                 echo "--device=emu --check --check-seconds=5 --repeat=2 -s M=$m -s N=$n -s K=$k --variant=$variant $mod" >> "$work/cases"
+            done
+        done
+        run
+        run FK_EMU_SMS=2 FK_EMU_SEED=3
+    done
+}
+
+vectors() {
+    local fn variant size more
+    module tests/gpu/vectors.fk || return
+    for fn in $("$fkrun" --list "$mod" | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p'); do
+        : > "$work/cases"
+        more=$("$fkrun" --list --fn="$fn" "$mod" | head -n 1)
+        [[ $more == *" B="* ]] && size='-s B=8' || size=''
+        [[ $more == *" H="* ]] && size+=' -s H=8'
+        for variant in $("$fkrun" --list --fn="$fn" "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p' | sort -u); do
+            [ "$variant" = general ] && continue
+            for nk in "136 72" "520 208" "24 1040"; do
+                read -r n k <<< "$nk"
+                echo "--device=emu --check --check-seconds=5 --repeat=2 --fn=$fn -s N=$n -s K=$k $size --variant=$variant $mod" >> "$work/cases"
             done
         done
         run
@@ -137,6 +157,7 @@ examples) drawn examples/*.fk ;;
 programs) drawn tests/programs/*.fk ;;
 cases) cases ;;
 gemm) gemm ;;
+vectors) vectors ;;
 reduce) reduce ;;
 *) exit 2 ;;
 esac

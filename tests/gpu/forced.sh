@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk,
-# fp8.fk (as it is, and with --fast-accum), matrices.fk, reduce.fk has, forced, at sizes that hang over
+# fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk has, forced, at sizes that hang over
 # tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
 # padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
 # launches, bit for bit. What a variant does not take is skipped;
@@ -49,6 +49,8 @@ batch() { # FN: its batch sizes
     case $1 in
     heads) echo -s B=3 -s H=8 ;;
     inner | lone) echo -s B=3 ;;
+    batch | last | norm | eights) echo -s B=8 ;;
+    scores | values) echo -s B=2 -s H=8 ;;
     esac
 }
 
@@ -58,10 +60,16 @@ cases() {
     sizes=("1 8 64" "64 64 64" "128 256 128" "127 129 72" "129 257 520" "255 1000 584" "1000 136 1024" "300 520 8" "2000 1032 256")
     for fn in bias_gelu rowcol two gated; do all gemm_cases $fn; done
     sizes=("8 8 8" "64 64 64" "128 256 128" "136 264 72" "1000 136 1000" "72 1032 584" "264 520 4096")
-    for fn in nt nn tt tn out shifted heads inner lone; do all gemm_orders $fn $(batch $fn); done
+    for fn in nt nn tt tn out shifted half odd heads inner lone; do all gemm_orders $fn $(batch $fn); done
     sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
     for fn in plain rows inside chain heads wide; do all fp8_cases $fn $(batch $fn); done
     for fn in plain rows inside chain heads; do all fp8_cases_fast $fn $(batch $fn) --fast-accum; done
+    sizes=("1 8 16" "1 64 64" "1 136 80" "1 1040 592" "1 72 4096" "1 2064 48" "1 264 1008")
+    deep=("1 24 4096" "1 136 2064")
+    absent=M
+    for fn in linear across two batch last scores values norm eight eights; do all gemm_vectors $fn $(batch $fn); done
+    for fn in eight eights; do all gemm_vectors_fast $fn $(batch $fn) --fast-accum; done
+    absent=
     sizes=("1 1 8" "1 136 8" "72 104 64" "65 129 64" "200 257 200" "191 304 40" "296 1040 592" "1000 144 1008" "72 2064 48")
     for fn in $($run --list $mods/gemm_reduce.fkm | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p'); do
         more=$($run --list --fn="$fn" $mods/gemm_reduce.fkm | head -n 1)

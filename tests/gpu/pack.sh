@@ -42,6 +42,8 @@ compile tests/bench/gemm_fp8.fk gemm_fp8_fast --fast-accum
 compile tests/gpu/orders.fk gemm_orders
 compile tests/gpu/fp8.fk fp8_cases
 compile tests/gpu/fp8.fk fp8_cases_fast --fast-accum
+compile tests/gpu/vectors.fk gemm_vectors
+compile tests/gpu/vectors.fk gemm_vectors_fast --fast-accum
 compile tests/gpu/matrices.fk gemm_matrices
 compile tests/gpu/reduce.fk gemm_reduce
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none

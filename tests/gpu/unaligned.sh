@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: products whose tensors TMA cannot take. Every
 # fn of gemm.fk and orders.fk with odd sizes, addresses and pitches, on the variants made for that,
-# forced, and on the one that the runtime takes; then views that start an element late, one tensor
+# forced, and on the one that the runtime takes; products with vectors likewise; then views that start an element late, one tensor
 # at a time (CASES A21), and rows that are no multiple of 16 bytes (A19).
 #
 # FKRUN names another fkrun, and --dry prints the cases. The last line is "N passed, N failed".
@@ -15,21 +15,31 @@ add() { # MODULE FN VARIANT "M N K" OPTIONS...
     read -r m n k <<< "$4"
     shift 4
     [ "$variant" = auto ] || set -- --variant "$variant" "$@"
+    [ $module = gemm_vectors ] || set -- -s M="$m" "$@"
+    [[ $fn =~ batch|last|eights ]] && set -- -s B=3 "$@"
     [[ $fn =~ heads|inner|lone ]] && set -- -s B=2 "$@"
     [ "$fn" = heads ] && set -- -s H=8 "$@"
-    echo "--check --check-seconds 2 --repeat 3 --fn $fn -s M=$m -s N=$n -s K=$k $* $modules/$module.fkm" >> "$cases"
+    echo "--check --check-seconds 2 --repeat 3 --fn $fn -s N=$n -s K=$k $* $modules/$module.fkm" >> "$cases"
 }
 
 sizes=("1 1 1" "7 5 3" "64 64 63" "65 129 12" "127 255 65" "129 257 100" "300 520 511" "1000 136 1001")
 layouts=("" "--offset %s=2 --offset w=14" "--pad %s=1 --pad w=3" "--offset %s=6 --pad w=5 --offset y=2" "--pad y=1")
 at=0
-for fn in bias_gelu rowcol two gated nt nn tt tn out shifted heads inner lone; do
+for fn in bias_gelu rowcol two gated nt nn tt tn out shifted half odd heads inner lone; do
     module=gemm_orders first=a
     [[ $fn =~ bias_gelu|rowcol|two|gated ]] && module=gemm_cases first=x
     for variant in plain_128x256 plain_64x64 auto; do
         for mnk in "${sizes[@]}"; do
             # shellcheck disable=SC2059,SC2086
             add $module $fn $variant "$mnk" $(printf "${layouts[at++ % ${#layouts[@]}]}" $first)
+        done
+    done
+done
+for fn in linear across two batch last eight eights; do
+    for variant in plain_64x64 auto; do
+        for mnk in "${sizes[@]}"; do
+            # shellcheck disable=SC2059,SC2086
+            add gemm_vectors $fn $variant "$mnk" $(printf "${layouts[at++ % ${#layouts[@]}]}" x)
         done
     done
 done
