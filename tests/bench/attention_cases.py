@@ -113,10 +113,15 @@ def case_mods(torch, row, maker):
     elif row.fn == "bias":
         c = randn(torch, torch.bfloat16, H, S, S)
         extra, score, keep = [c], lambda b, h, i, j, s: s + c[h, i, j], None
+    elif row.fn == "bias_all":
+        c = randn(torch, torch.bfloat16, B, H, S, S + 4)[:, :, :, :S]
+        extra, score, keep = [c], lambda b, h, i, j, s: s + c[b, h, i, j], None
     else:
         extra, keep = documents(torch, row, B, S)
     # FlexAttention's functions take the score first.
-    theirs = flex(torch, row, q, k, v, score and (lambda s, b, h, i, j: score(b, h, i, j, s)), keep)
+    theirs = None
+    if row.against:
+        theirs = flex(torch, row, q, k, v, score and (lambda s, b, h, i, j: score(b, h, i, j, s)), keep)
     o = torch.empty_like(q)
     want, _ = reference(torch, q, k, v, score, keep)
     return Case([q, k, v] + extra, [Out(o, want, *BARS["bf16"], by_row=True)], theirs)
@@ -186,6 +191,6 @@ def case_ce(torch, row, maker):
 
 
 CASES = {fn: case_square for fn in ("full", "causal", "full_lse", "causal_lse")}
-CASES |= {fn: case_mods for fn in ("softcap", "window", "alibi", "bias", "document", "document_start")}
+CASES |= {fn: case_mods for fn in ("softcap", "window", "alibi", "bias", "bias_all", "document", "document_start")}
 CASES |= {fn: case_decode for fn in ("decode", "decode_len", "paged")}
 CASES["cross_entropy"] = case_ce

@@ -136,8 +136,15 @@ def suite_util(seed):
     return [square("util", f"{fn} S{s}", fn, 128, s, util=bar) for (fn, s), bar in bars.items()]
 
 
+def suite_edge(seed):
+    """CASES A17: right, with a bias whose batch stride is beyond 2^31 and whose rows are 12184 apart."""
+    b, s, h, e = 2, 12180, 16, 128
+    return [Row("edge", "A17", "bias_all", "B2 H16 S12180", "attention_mods", {"B": b, "S": s, "H": h, "E": e},
+                4 * b * h * e * pairs(s), "", rounds=3, limit=120)]
+
+
 SUITES = {"forward": suite_forward, "f16": suite_f16, "mods": suite_mods, "decode": suite_decode,
-          "ce": suite_ce, "accuracy": suite_accuracy, "util": suite_util}
+          "ce": suite_ce, "accuracy": suite_accuracy, "util": suite_util, "edge": suite_edge}
 CASES = attention_cases.CASES
 
 BARS = [
@@ -158,6 +165,7 @@ BARS = [
     Bar("decode", "paged, dirty L2"),
     Bar("ce", "linear + cross-entropy", least=1.0, workspace=64e6),
     Bar("accuracy", "bf16", error=3e-3, second=1e-5),
+    Bar("edge", "A17", error=3e-3),
     Bar("accuracy", "f16", error=4e-4, second=1e-5),
 ] + [Bar("util", r.group, util=r.util) for r in suite_util(None)]
 
