@@ -81,7 +81,7 @@ static int64_t place(Run *r, const PInst *p, const PTensor *t) {
 static EvalVal load(Run *r, const PInst *p) {
     const PTensor *t = &r->p->tensor[p->i->tensor];
     EvalVal v = {.exact = true};
-    int64_t at = place(r, p, t);
+    int64_t at = p->empty ? -1 : place(r, p, t);
     if (at < 0) return v;
     if (!t->store->cell) return eval_load(t->type, t->store->in->data, at);
     const Cell *c = &t->store->cell[at];
@@ -95,8 +95,16 @@ static EvalVal load(Run *r, const PInst *p) {
     return v;
 }
 
+/* Is this not the one point of the axes on which its place does not depend? */
+static bool done_elsewhere(const Run *r, const PInst *p) {
+    for (int k = 0; k < 63 && p->once >> k; k++)
+        if (p->once >> k & 1 && r->axis[k]) return true;
+    return false;
+}
+
 static void store(Run *r, const PInst *p) {
     const PTensor *t = &r->p->tensor[p->i->tensor];
+    if (p->empty || done_elsewhere(r, p)) return;
     int64_t at = place(r, p, t);
     if (at < 0) return;
     Cell *c = &t->store->cell[at];
@@ -137,7 +145,7 @@ static void step(Run *r, const PInst *p) {
     s->stepped = true;
 }
 
-static double rescale(const TCarry *c, double old, double new) {
+static double rescale(const Run *r, const TCarry *c, double old, double new) {
     EvalVal stack[TILE_RESCALE_MAX + 1];
     int n = 0;
     for (int k = 0; k < c->rescale.n; k++) {
@@ -148,29 +156,39 @@ static double rescale(const TCarry *c, double old, double new) {
         } else {
             double x = f->kind == TF_OLD ? old : f->kind == TF_NEW ? new : f->num;
             stack[n] = (EvalVal){.r = x};
+            if (f->kind == TF_VALUE) stack[n] = r->v[f->value];
         }
         n++;
     }
     return stack[0].r;
 }
 
-static void move_frame(const TCarry *c, State *s, double to) {
-    if (s->stepped && s->ref != to) s->v.r *= rescale(c, s->ref, to);
-    s->ref = to;
+static bool is_still(const TCarry *frame, double f) {
+    return f == eval_identity(frame->red, DT_f32).r;
 }
 
 /* A frame that no element has moved yet is used as 0: exp(-inf - -inf) must not arise from a block
  * of -inf when a later block has more. */
 static double usable(const TCarry *frame, double f) {
-    return f == eval_identity(frame->red, DT_f32).r ? 0 : f;
+    return is_still(frame, f) ? 0 : f;
+}
+
+/* What came under a frame that is still at its identity stays as it is: exp(-inf - 0) = 0, which
+ * exp(0 - new) might turn into a NaN. */
+static void move_frame(const Run *r, const TCarry *c, State *s, double to) {
+    const TCarry *f = r->p->carry[c->frame];
+    bool free = is_still(f, s->ref) || is_still(f, to);
+    if (s->stepped && s->ref != to && !free) s->v.r *= rescale(r, c, s->ref, to);
+    s->ref = to;
 }
 
 /* The frame of c for the block whose elements its frame has seen already. */
-static double block_frame(const Run *r, const TCarry *c, bool first) {
+static double block_frame(const Run *r, const TCarry *c) {
     const TCarry *f = r->p->carry[c->frame];
-    double now = usable(f, r->s[c->frame].v.r), before = r->s[c->id].ref;
+    double now = r->s[c->frame].v.r, before = r->s[c->id].ref;
     double ahead = f->red == RED_max ? now - before : before - now;
-    return c->lag && !first && ahead <= c->bound ? before : now;
+    bool keep = c->lag && !is_still(f, before) && ahead <= c->bound;
+    return keep ? before : now;
 }
 
 static void run_block(Run *r, const PInst *body, int n);
@@ -201,8 +219,8 @@ static void framed_blocks(Run *r, const PInst *p, int64_t from, int64_t to) {
         for (int k = 0; k < loop->carries.n; k++) {
             const TCarry *c = &loop->carries.v[k];
             if (c->frame < 0) continue;
-            move_frame(c, &r->s[c->id], block_frame(r, c, at == from));
-            r->v[c->frame] = (EvalVal){.r = r->s[c->id].ref};
+            move_frame(r, c, &r->s[c->id], block_frame(r, c));
+            r->v[c->frame].r = usable(r->p->carry[c->frame], r->s[c->id].ref);
             set_pass(r, loop, c);
             iterate(r, p, at, end);
         }
@@ -215,6 +233,7 @@ static void run_part(Run *r, const PInst *p, int64_t from, int64_t to) {
     for (int k = 0; k < loop->carries.n; k++) {
         const TCarry *c = &loop->carries.v[k];
         r->s[c->id] = (State){.v = eval_identity(c->red, c->type)};
+        if (c->frame >= 0) r->s[c->id].ref = r->s[c->frame].v.r;
     }
     set_pass(r, loop, NULL);
     if (p->frames)
@@ -231,9 +250,9 @@ static void merge(const Run *r, const TInst *loop, State *a, const State *b) {
         if (c->frame >= 0) {
             int f = 0;
             while (loop->carries.v[f].id != c->frame) f++;
-            double joint = usable(r->p->carry[c->frame], a[f].v.r); /* merged before its users */
-            move_frame(c, &a[k], joint);
-            move_frame(c, &other, joint);
+            double joint = a[f].v.r; /* merged before its users */
+            move_frame(r, c, &a[k], joint);
+            move_frame(r, c, &other, joint);
         }
         if (!other.stepped) continue;
         a[k].v = a[k].stepped ? joined(c, a[k].v, other.v) : other.v;
@@ -241,11 +260,18 @@ static void merge(const Run *r, const TInst *loop, State *a, const State *b) {
     }
 }
 
+/* If that is still at its identity, what came is as in the plain formula: exp(-inf - -inf). */
+static void to_true_frame(const Run *r, const TCarry *c, State *s) {
+    double to = r->s[c->frame].v.r;
+    move_frame(r, c, s, to);
+    if (s->stepped && is_still(r->p->carry[c->frame], to)) s->v.r *= rescale(r, c, 0, to);
+}
+
 static void finish(Run *r, const TInst *loop) {
     for (int k = 0; k < loop->carries.n; k++) {
         const TCarry *c = &loop->carries.v[k];
         State *s = &r->s[c->id];
-        if (c->frame >= 0) move_frame(c, s, r->s[c->frame].v.r); /* the true one */
+        if (c->frame >= 0) to_true_frame(r, c, s);
         if (!s->stepped && c->has_finish) s->v = eval_const(c->type, c->finish, (int64_t)c->finish);
         r->v[c->id] = s->v;
     }
@@ -311,8 +337,8 @@ void *eval_tile_run(void *arg) {
         for (int64_t at = from; at < from + CHUNK && at < p->points; at++) {
             int64_t rest = at;
             for (int k = p->t->ngrid - 1; k >= 0; k--) {
-                r.axis[k] = rest % p->extent[k];
-                rest /= p->extent[k];
+                r.axis[k] = rest % p->span[k];
+                rest /= p->span[k];
             }
             run_block(&r, p->body, p->nbody);
         }

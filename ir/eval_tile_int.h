@@ -39,8 +39,10 @@ typedef struct PInst {
     EvalVal constant;
     struct PInst *body;
     int nbody;
-    bool split; /* an outermost loop with carries */
-    int frames; /* carries of it that have a frame */
+    bool split;    /* an outermost loop with carries */
+    bool empty;    /* its place is on an axis that has a point and no elements */
+    uint64_t once; /* of a store: grid axes of which it is done at element 0 */
+    int frames;    /* carries of it that have a frame */
 } PInst;
 
 typedef struct PTensor {
@@ -64,7 +66,8 @@ typedef struct EvalProg { /* one step */
     DType *type;          /* per value */
     const TCarry **carry; /* per value */
     int split;
-    int64_t points;
+    int64_t points, *span; /* of the grid; span: of a grid axis */
+    uint64_t *deps, empty;
     _Atomic int64_t next;
     _Atomic bool failed;
     pthread_mutex_t lock;

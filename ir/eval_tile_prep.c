@@ -57,6 +57,9 @@ static void prepare_inst(EvalProg *p, const TInst *i, PInst *to, int depth) {
         to->split = !depth && i->carries.n;
         depth++;
     }
+    for (int d = 0; d < i->nix && i->kind != T_INDEX; d++)
+        to->empty |= (tile_ix_deps(p->deps, i->ix[d]) & p->empty) != 0;
+    if (i->kind == T_STORE) to->once = tile_once(p->t, p->deps, i);
     if (i->kind == T_CONST) to->constant = eval_const(i->type, i->num, i->inum);
     if (i->kind == T_OP) {
         for (int k = 0; k < i->nargs; k++) to->from[k] = p->type[i->args[k]];
@@ -104,11 +107,20 @@ bool eval_tile_prepare(EvalProg *p) {
     p->type = ARENA_ARRAY(p->arena, DType, t->nvalues);
     p->carry = ARENA_ARRAY(p->arena, const TCarry *, t->nvalues);
     p->extent = ARENA_ARRAY(p->arena, int64_t, t->axes.n);
+    p->span = ARENA_ARRAY(p->arena, int64_t, t->axes.n);
+    p->deps = tile_deps(p->arena, t);
+    uint64_t once = tile_all_once(t, p->deps);
     p->points = 1;
     for (int k = 0; k < t->axes.n; k++) {
         if (!number(p, t->axes.v[k].extent, &p->extent[k])) p->extent[k] = 0;
         if (p->extent[k] < 0) p->extent[k] = 0;
-        if (k < t->ngrid) p->points *= p->extent[k];
+        if (k >= t->ngrid) continue;
+        p->span[k] = p->extent[k];
+        if (k < 63 && once >> k & 1 && !p->span[k]) {
+            p->empty |= (uint64_t)1 << k;
+            p->span[k] = 1;
+        }
+        p->points *= p->span[k];
     }
     for (int k = 0; k < t->tensors.n; k++)
         if (!prepare_tensor(p, k)) return false;

@@ -31,7 +31,7 @@ Node *graph_node(Graph *g, NodeKind kind, DType type, int rank, int naxes, int n
     n->nin = nin;
     n->axes = ARENA_ARRAY(g->arena, Axis, naxes);
     n->in = ARENA_ARRAY(g->arena, Operand, nin);
-    n->param = n->step = -1;
+    n->param = n->step = n->loop = n->frame = -1;
     vec_push(g->arena, &g->nodes, n);
     return n;
 }
@@ -133,6 +133,7 @@ static void renumber_node(Sweep *s, Node *n) {
         o->map = map;
     }
     for (int i = 0; i < n->nin; i++) n->in[i].node = s->renumber[n->in[i].node];
+    if (n->frame >= 0) n->frame = s->renumber[n->frame];
 }
 
 static void renumber_rest(Sweep *s) {

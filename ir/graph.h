@@ -76,6 +76,10 @@ typedef struct Node {
     bool store;     /* kept in memory: an output or a temporary */
     int step;       /* the step that stores it; -1 */
     char roles[16]; /* contract: per axis 'b' batch, 'm', 'n' (left/right free), 'k'; else "" */
+    /* What `online` finds: reductions of one number may share a loop over what they reduce. frame:
+     * the max or min of that number, the only one of them that this one depends on, whose moving
+     * value may stand for the last one in what this one sums; -1: it depends on none. */
+    int loop, frame; /* -1 */
 } Node;
 
 typedef struct Param {

@@ -238,8 +238,13 @@ static void read_notes(Reader *r, Node *n, const TextScope *s, const AxisList *a
             read_bound(r, n, s, axes);
         } else if (text_accept(t, "exact")) {
             n->exact = true;
+        } else if (text_accept(t, "loop")) {
+            n->loop = text_count(t, INT32_MAX);
+        } else if (text_accept(t, "frame")) {
+            n->frame = text_value(t, r->g->nodes.n);
         } else {
-            text_error(t, "expected roles, store, step, bound or exact, found '%s'", t->tok.text);
+            text_error(t, "expected roles, loop, frame, store, step, bound or exact, found '%s'",
+                       t->tok.text);
         }
     }
 }
@@ -251,7 +256,7 @@ static void read_node(Reader *r) {
     Graph *g = r->g;
     int id = text_value(t, INT32_MAX);
     if (id != g->nodes.n) text_error(t, "expected %%%d, found %%%d", g->nodes.n, id);
-    Node n = {.step = -1, .param = -1};
+    Node n = {.step = -1, .param = -1, .loop = -1, .frame = -1};
     if (!text_is(t, ":")) n.name = text_name(t);
     text_expect(t, ":");
     n.type = read_dtype(r);

@@ -16,6 +16,7 @@
  *     operand:= (VALUE | NAME of an input) ["[" ix ["?"] {"," ix ["?"]} "]"]
  *     note   := "roles" WORD | "store" | "step" INT
  *             | "bound" AXIS ["from" ix] ["to" ix] | "exact"     of a reduced axis; exclusive
+ *             | "loop" INT | "frame" VALUE                 reductions that may share a loop
  *     VALUE  := "%" INT                                    nodes in order, inputs among them
  *
  * ";" before the reduced axes makes a node a reduction (max is an op and a reduction). "?" marks a
@@ -114,6 +115,8 @@ static void put_bounds(Str *out, const Node *n, const IxNames *names) {
 static void put_notes(Str *out, const Node *n, const IxNames *names) {
     Str notes = {0};
     if (n->roles[0]) str_printf(&notes, " roles %s", n->roles);
+    if (n->loop >= 0) str_printf(&notes, " loop %d", n->loop);
+    if (n->frame >= 0) str_printf(&notes, " frame %%%d", n->frame);
     if (n->store) str_add(&notes, " store");
     if (n->step >= 0) str_printf(&notes, " step %d", n->step);
     put_bounds(&notes, n, names);

@@ -279,6 +279,27 @@ static void verify_reduce(Verify *v) {
     verify_bounds(v);
 }
 
+static bool same_reduced(const Node *a, const Node *b) {
+    if (a->naxes - a->rank != b->naxes - b->rank) return false;
+    for (int k = 0; k < a->naxes - a->rank; k++)
+        if (a->axes[a->rank + k].extent != b->axes[b->rank + k].extent) return false;
+    return true;
+}
+
+static void verify_loop(Verify *v) {
+    const Node *n = v->n;
+    need(v, n->loop < 0 || n->kind == N_REDUCE, "expected no loop %d, found one", n->loop);
+    if (n->frame < 0 || !need(v, n->loop >= 0, "expected the loop of its frame, found none"))
+        return;
+    if (!need(v, n->frame < n->id, "expected a frame before it, found %%%d", n->frame)) return;
+    const Node *f = v->g->nodes.v[n->frame];
+    need(v, f->kind == N_REDUCE && f->loop == n->loop && (f->red == RED_max || f->red == RED_min),
+         "expected a max or min of its loop as its frame, found %%%d", n->frame);
+    need(v, f->type == DT_f32 && n->type == DT_f32, "expected f32 with a frame, found %s in %s",
+         type_name(n->type), type_name(f->type));
+    need(v, same_reduced(n, f), "expected a frame over the same extents, found %%%d", n->frame);
+}
+
 static void axes_ok(Verify *v) {
     const Node *n = v->n;
     if (n->kind == N_REDUCE)
@@ -307,6 +328,7 @@ static void verify_node(Verify *v) {
     case N_REDUCE: verify_reduce(v); break;
     }
     verify_roles(v);
+    verify_loop(v);
 }
 
 /* ---- signature and lists ------------------------------------------------------------------ */

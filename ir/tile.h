@@ -28,6 +28,11 @@
  * nothing drops out. Inside its loop a state is read only as a frame, and what depends on a frame
  * goes nowhere but into steps of carries in that frame (or through inner loops on the way there).
  *
+ * Stores. What a store writes may differ along the grid axes on which its place depends, and along
+ * no others: of those others it is done at element 0. A grid axis on which the place of some store
+ * does not depend has one point even when its extent is 0, and there loads whose place depends on
+ * it give 0, and stores whose place does write nothing.
+ *
  * IX_AXIS(k) means axes.v[k] of the program; IX_VALUE(v) the integer value %v. Sizes are the
  * graph's.
  *
@@ -54,11 +59,12 @@ typedef struct TBlock {
     VEC(struct TInst *) inst;
 } TBlock;
 
-/* Postfix program over the names old, new (values of the frame) and constants: derived by the
- * online pass, e.g. exp(old - new). */
+/* Postfix program over the names old, new (values of the frame), constants and values from outside
+ * of the loop: derived from what is summed, e.g. exp(old - new). All of it is f32. */
 typedef struct TFactor {
-    enum { TF_OLD, TF_NEW, TF_CONST, TF_OP } kind;
+    enum { TF_OLD, TF_NEW, TF_CONST, TF_OP, TF_VALUE } kind;
     Op op;
+    int value;
     double num;
 } TFactor;
 
@@ -140,6 +146,11 @@ bool tile_verify(const TProg *t, Str *why);
  * What only decides whether something is done (guards, bounds of loops) counts too. */
 uint64_t *tile_deps(Arena *a, const TProg *t);
 uint64_t tile_ix_deps(const uint64_t *deps, const Ix *x); /* of an index expression */
+
+/* Grid axes on which the place of this store does not depend; of the program, those on which that
+ * of some store does not. At most the first 63 axes can be such. */
+uint64_t tile_once(const TProg *t, const uint64_t *deps, const TInst *store);
+uint64_t tile_all_once(const TProg *t, const uint64_t *deps);
 
 /* Walks instructions in order, parents before their bodies. */
 void tile_walk(const TBlock *b, void (*visit)(void *ctx, TInst *i, int depth), void *ctx);

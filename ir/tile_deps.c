@@ -37,6 +37,9 @@ static void walk_loop(Walk *w, const TInst *i, uint64_t decided) {
         const TCarry *y = &i->carries.v[c];
         w->outer[y->id] = before;
         if (y->frame >= 0) add(w, y->id, w->deps[y->frame] & before);
+        for (int k = 0; k < y->rescale.n; k++)
+            if (y->rescale.v[k].kind == TF_VALUE)
+                add(w, y->id, w->deps[y->rescale.v[k].value] & before);
     }
     w->open |= axis_bit(i->axis);
     walk(w, &i->body, decided);
@@ -67,4 +70,24 @@ uint64_t *tile_deps(Arena *a, const TProg *t) {
         walk(&w, &t->body, 0);
     } while (w.changed);
     return w.deps;
+}
+
+uint64_t tile_once(const TProg *t, const uint64_t *deps, const TInst *store) {
+    uint64_t grid = 0, used = 0;
+    for (int k = 0; k < t->ngrid && k < 63; k++) grid |= axis_bit(k);
+    for (int d = 0; d < store->nix; d++) used |= tile_ix_deps(deps, store->ix[d]);
+    return grid & ~used;
+}
+
+static uint64_t once_in(const TProg *t, const uint64_t *deps, const TBlock *b) {
+    uint64_t once = 0;
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        once |= i->kind == T_STORE ? tile_once(t, deps, i) : once_in(t, deps, &i->body);
+    }
+    return once;
+}
+
+uint64_t tile_all_once(const TProg *t, const uint64_t *deps) {
+    return once_in(t, deps, &t->body);
 }

@@ -192,6 +192,8 @@ static void read_rescale(Reader *r, TCarry *c) {
             f.kind = TF_OLD;
         else if (text_accept(t, "new"))
             f.kind = TF_NEW;
+        else if (text_is(t, "%"))
+            f = (TFactor){.kind = TF_VALUE, .value = read_value(r)};
         else if (t->tok.kind == TOK_NAME)
             f.op = op_named(t->tok.text, strlen(t->tok.text));
         if (f.kind == TF_OP && f.op != OP_COUNT) {

@@ -14,7 +14,7 @@
  *     value   := "const" NUMBER | "index" ix | "load" NAME at | OP VALUE {"," VALUE}
  *     at      := ["[" ix ["?"] {"," ix ["?"]} "]"]            "?": 0 where it is outside
  *     carry   := "carry" VALUE [NAME] ":" DTYPE "=" REDUCE
- *                ["frame" VALUE] ["rescale" "(" {"old" | "new" | NUMBER | OP} ")"]
+ *                ["frame" VALUE] ["rescale" "(" {"old" | "new" | NUMBER | VALUE | OP} ")"]
  *                ["finish" NUMBER] ["lag" INT] ["bound" NUMBER]
  *     note    := ["@" INT]                                    the graph's node that it computes
  *     VALUE   := "%" INT
@@ -103,6 +103,8 @@ static void put_rescale(Print *p, const TCarry *c) {
         if (k) str_addc(p->out, ' ');
         if (f->kind == TF_CONST)
             str_real(p->out, f->num);
+        else if (f->kind == TF_VALUE)
+            str_printf(p->out, "%%%d", f->value);
         else
             str_add(p->out, f->kind == TF_OLD ? "old" : f->kind == TF_NEW ? "new" : op_name(f->op));
     }

@@ -153,6 +153,15 @@ static void verify_rescale(Verify *v, const TCarry *c) {
             depth -= op_arity(f->op);
             need(v, depth >= 0, "%%%d: its rescale lacks operands", c->id);
         }
+        if (f->kind == TF_VALUE) {
+            DType type = type_of(v, f->value);
+            for (int n = 0; n < v->i->carries.n; n++)
+                need(v, v->i->carries.v[n].id != f->value, "%%%d: its rescale reads a carry",
+                     c->id);
+            need(v, type < DT_COUNT && dtype_value(type) == DT_f32, "%%%d: its rescale reads %%%d",
+                 c->id, f->value);
+            need(v, v->moved < 0, "%%%d: its rescale depends on a frame", c->id);
+        }
         depth++;
         need(v, depth <= TILE_RESCALE_MAX, "%%%d: its rescale is too deep", c->id);
     }
@@ -267,6 +276,22 @@ static void verify_head(Verify *v) {
     }
 }
 
+/* A store depends along no grid axis on which its place does not. decided: axes of the guards and
+ * bounds around it. */
+static void verify_once(Verify *v, const uint64_t *deps, const TBlock *b, uint64_t decided) {
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        uint64_t d = decided;
+        v->i = i;
+        if (i->kind == T_STORE)
+            need(v, !((d | deps[i->args[0]]) & tile_once(v->t, deps, i)),
+                 "differs along an axis of the grid on which its place does not depend");
+        if (i->kind == T_GUARD) d |= deps[i->args[0]];
+        if (i->kind == T_LOOP) d |= tile_ix_deps(deps, i->lo) | tile_ix_deps(deps, i->hi);
+        verify_once(v, deps, &i->body, d);
+    }
+}
+
 bool tile_verify(const TProg *t, Str *why) {
     Arena a = {0};
     Verify v = {.t = t, .why = why, .ok = true, .moved = -1};
@@ -276,6 +301,7 @@ bool tile_verify(const TProg *t, Str *why) {
     v.stored = ARENA_ARRAY(&a, int, t->tensors.n);
     verify_head(&v);
     if (v.ok) verify_block(&v, &t->body);
+    if (v.ok) verify_once(&v, tile_deps(&a, t), &t->body, 0);
     arena_free(&a);
     return v.ok;
 }

@@ -293,7 +293,7 @@ static void join_parts(Graph *g, Node *p, const Node *part) {
 /* ---- the pass ---- */
 
 static bool find(Graph *g, const Node *p, Operand *at) {
-    if (p->kind != N_REDUCE || p->where) return false;
+    if (p->kind != N_REDUCE || p->where || p->loop >= 0) return false;
     Arena a = {0};
     Find f = {.g = g, .p = p, .seen = arena_alloc(&a, (size_t)g->nodes.n)};
     bool found = false;

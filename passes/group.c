@@ -14,9 +14,11 @@
  */
 #include "passes/block_int.h"
 #include "passes/group_int.h"
+#include "passes/online_int.h"
 #include "passes/passes.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MAX_SWEEPS = 3 };
 
@@ -48,7 +50,7 @@ bool group_identity(const Ix *const *map, int n) {
 /* The step that n joins: the last one that its reads allow, of those that hold what it reads at its
  * own point or inside of its loop, load what it loads, or compute a contraction that it needs. -1:
  * none. */
-static int joins(const Group *gr, const Node *n, const GroupMemo *m) {
+static int joins(Group *gr, const Node *n, const GroupMemo *m) {
     int earliest = 0, join = -1;
     for (int i = 0; i < m->reads.n; i++) {
         const GroupRead *r = &m->reads.v[i];
@@ -61,6 +63,8 @@ static int joins(const Group *gr, const Node *n, const GroupMemo *m) {
     }
     bool alone = !gr->fuse || dtype_bits(n->type) == 4; /* two 4-bit neighbours, one thread */
     if (alone) return -1;
+    int online = group_online(gr, n, m);
+    if (online >= 0 || m->loop >= 0) return online;
     int found = join >= earliest && group_takes(gr, join, n, m) ? join : -1;
     for (int i = 0; i < m->reads.n; i++) {
         int key = m->reads.v[i].key, s = gr->last.v[key];
@@ -82,8 +86,10 @@ static int place(Group *gr, const Node *n) {
         list.n = fast.n = 0;
         gr->steps[s] =
             (GroupStep){.node = list, .fast = fast, .outer = -1, .inner = -1, .joining = -1};
+        gr->steps[s].loop = gr->steps[s].wide = -1;
     }
     group_enter(gr, s, n, m);
+    group_online_enter(gr, s, n, m);
     bool open = group_takes(gr, s, n, m);
     for (int i = 0; i < m->reads.n && open; i++) {
         int key = m->reads.v[i].key;
@@ -203,6 +209,8 @@ static const char *cut_reason(const Group *gr, const Node *n, const Node *reader
     if (gr->steps[gr->step[n->id]].outer >= 0 && n->kind == N_REDUCE)
         return "blocks are joined in the order of their numbers";
     if (n->kind == N_REDUCE && reads_row_again(n, reader)) {
+        const char *why = online_refusal(gr->g, n, reader);
+        if (why) return why;
         if (reader->kind == N_REDUCE || feeds[reader->id]) return "needs online";
         return "its row is read again";
     }
@@ -263,8 +271,26 @@ static void record_edges(Group *gr, const double *other, double now) {
 
 /* ---- the pass ---- */
 
+/* All that a shared loop need not store is taken back at once: one by one, each costs more than it
+ * saves. */
+static double take_loops(Group *gr, double *other, double best) {
+    bool *before = ARENA_ARRAY(&gr->arena, bool, gr->g->nodes.n);
+    for (int k = 0; k < group_loops(gr); k++) {
+        memcpy(before, gr->store, sizeof *before * (size_t)gr->g->nodes.n);
+        if (!group_unstore(gr, k)) continue;
+        double t = price(gr);
+        for (int i = 0; i < gr->g->nodes.n; i++)
+            if (before[i] != gr->store[i]) other[i] = t < best ? best : t;
+        if (t < best)
+            best = t;
+        else
+            memcpy(gr->store, before, sizeof *before * (size_t)gr->g->nodes.n);
+    }
+    return best;
+}
+
 static void sweep(Group *gr, double *other) {
-    double best = price(gr);
+    double best = take_loops(gr, other, price(gr));
     for (int round = 0; round < MAX_SWEEPS; round++) {
         bool changed = false;
         for (int i = 0; i < gr->g->nodes.n; i++) {
@@ -291,6 +317,7 @@ bool pass_group(PassCtx *cx, Graph *g) {
     gr.candidate = ARENA_ARRAY(&gr.arena, bool, g->nodes.n);
     gr.must = ARENA_ARRAY(&gr.arena, const char *, g->nodes.n);
     gr.step = ARENA_ARRAY(&gr.arena, int, g->nodes.n);
+    gr.place = ARENA_ARRAY(&gr.arena, const Ix **, g->nodes.n);
     int64_t *sizes = ARENA_ARRAY(&gr.arena, int64_t, g->sizes.n + 1);
     for (int i = 0; i < g->sizes.n; i++) sizes[i] = cx->hint ? cx->hint[i] : GROUP_SIZE_HINT;
     gr.sizes = sizes;

@@ -17,6 +17,9 @@ typedef struct GroupStep {
     int outer, inner;
     const Ix **cover;
     int joining; /* the last step that reads what its loop leaves; -1 */
+    /* Reductions that share a loop are computed in it: their number, and the value of most axes,
+     * over which Group.place places all others. -1: none. */
+    int loop, wide;
 } GroupStep;
 
 /* A value that the walk of a root loads; or a contraction that it computes, here or inside. */
@@ -25,6 +28,7 @@ typedef struct GroupRead {
     int key;           /* equal for equal reads by roots of one domain */
     bool here;         /* at the root's own point */
     bool product;      /* computed */
+    const Ix **map;    /* over the root's axes */
     const Ix **inside; /* where the loop of the root visits all of its domain once; NULL */
 } GroupRead;
 
@@ -36,6 +40,7 @@ typedef struct GroupMemo {
     VEC(GroupRead) reads;
     bool product; /* one of them is computed */
     int block;    /* the first of them that is inside; -1 */
+    int loop;     /* of the first reduction computed that has one; -1 */
     double price;
     int used; /* when; 0: never made */
 } GroupMemo;
@@ -51,6 +56,7 @@ typedef struct Group {
     bool *slow;                      /* made of a product that wgmma cannot make */
     const char **must;               /* why a node has to be stored */
     int *step;
+    const Ix ***place; /* per stored node of a step with a loop: where it stands there */
     GroupStep *steps;
     int nsteps;
     struct GroupPoints *points;                              /* group_walk.c */
@@ -77,6 +83,17 @@ bool group_hosts(const Group *gr, int step, const Node *n, const GroupMemo *m);
 void group_enter(Group *gr, int step, const Node *n, const GroupMemo *m);
 /* The step that joins blocks whose results n reads, if it may and that is later than `found`. */
 int group_joining(const Group *gr, const Node *n, const GroupMemo *m, int earliest, int found);
+
+/* group_online.c: the step with the same loop that n may join, and it does: false, if n cannot be
+ * placed there. All candidates that shared loops need not store are not stored. */
+int group_online(Group *gr, const Node *n, const GroupMemo *m);
+void group_online_enter(Group *gr, int step, const Node *n, const GroupMemo *m);
+int group_loops(const Group *gr);
+bool group_unstore(Group *gr, int loop);
+/* What tensor cores may do of loop `loop`: every product in it. */
+bool group_online_fast(const Group *gr, int loop);
+/* Axes of a value, as bits, that the products inside of a loop on the way to it do not have. */
+uint64_t group_online_columns(const Group *gr, const Node *n);
 
 /* group_walk.c: what is loaded to compute stored node n, and microseconds of step s. */
 void group_walk_init(Group *gr);

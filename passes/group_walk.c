@@ -29,10 +29,10 @@ typedef struct GroupPoints {
     Arena arena;
     Map map; /* node and ids of its map -> Point */
     int walk;
-    int *seen;       /* per node: the last walk that saw it */
-    double *touched; /* per node: elements loaded in this walk */
-    VEC(double) iters;
-    IntList loads; /* nodes with touched > 0 */
+    int *seen;                 /* per node: the last walk that saw it */
+    double *touched;           /* per node: elements loaded in this walk */
+    VEC(double) iters, extent; /* per axis of the walk */
+    IntList loads;             /* nodes with touched > 0 */
 } Points;
 
 typedef struct Walk {
@@ -42,8 +42,12 @@ typedef struct Walk {
     int step;               /* of the root; nodes of it are computed at their own point */
     const GroupStep *block; /* the step, if some of it is inside of a loop; NULL */
     int domain;
-    double grid, flops, tensor; /* tensor: those that tensor cores can do */
-    int products; /* contractions, by where they are read: tensor cores take a step with one */
+    double grid, flops, tensor, online; /* tensor: those that tensor cores can do; in a loop */
+    int products;      /* contractions, by where they are read: tensor cores take a step with one */
+    int loop_base;     /* the first axis of the step's shared loop; -1: it is not open yet */
+    bool fast;         /* whose products tensor cores make */
+    const Node *first; /* its domain is the grid */
+    uint64_t columns;  /* with `fast`: axes of the grid that the products inside do not have */
     int instances;
 } Walk;
 
@@ -172,9 +176,11 @@ static int read_key(Walk *w, int node, const Ix *const *map, int domain) {
 static GroupRead *note_read(Walk *w, const Point *p, int key) {
     Group *gr = w->gr;
     const Node *n = p->node, *root = gr->g->nodes.v[w->memo->root.v[0]];
-    GroupRead r = {.node = n->id, .key = key};
+    GroupRead r = {.node = n->id, .key = key, .map = ARENA_ARRAY(&gr->arena, const Ix *, n->rank)};
+    if (n->rank) memcpy(r.map, p->map, sizeof *p->map * (size_t)n->rank);
     r.here = group_same_domain(root, n) && group_identity(p->map, n->rank);
-    if (!gr->slow[n->id] && !r.here && !p->checked && group_covers(gr->g, root, n, p->map)) {
+    if (!gr->slow[n->id] && !r.here && root->loop < 0 && !p->checked &&
+        group_covers(gr->g, root, n, p->map)) {
         r.inside = ARENA_ARRAY(&gr->arena, const Ix *, n->rank);
         memcpy(r.inside, p->map, sizeof *p->map * (size_t)n->rank);
     }
@@ -205,6 +211,8 @@ static bool same_map(const Ix *const *a, const Ix *const *b, int n) {
 /* Is it where the step computes such a value? */
 static bool own_point(const Walk *w, const Point *p) {
     const Node *n = p->node;
+    if (w->step >= 0 && w->gr->steps[w->step].loop >= 0)
+        return same_map(p->map, w->gr->place[n->id], n->rank);
     if (!w->block || group_same_domain(n, w->gr->g->nodes.v[w->block->outer]))
         return group_identity(p->map, n->rank);
     return same_map(p->map, w->block->cover, n->rank);
@@ -230,8 +238,12 @@ static bool arrive(Walk *w, Point *p) {
     return true;
 }
 
-/* Reductions of the step with others inside of their loop share that loop. */
-static int base_of(const Walk *w, const Node *n) {
+/* Reductions of the step with others inside of their loop share that loop, and so do those that
+ * `online` found. */
+static int base_of(Walk *w, const Node *n) {
+    bool online = w->step >= 0 && n->loop >= 0 && n->loop == w->gr->steps[w->step].loop;
+    if (online && w->loop_base < 0) w->loop_base = w->pt->iters.n;
+    if (online) return w->loop_base;
     if (!w->block || n->kind != N_REDUCE || w->gr->step[n->id] != w->step) return w->pt->iters.n;
     const Node *outer = w->gr->g->nodes.v[w->block->outer];
     bool shares = n->naxes == outer->naxes && group_same_domain(n, outer);
@@ -264,6 +276,27 @@ static bool on_tensor_cores(const Walk *w, const Point *p) {
     return true;
 }
 
+/* Of a step with a shared loop: what does not depend on an axis of the grid is computed once for
+ * those of its elements that a kernel holds at once. Where tensor cores are used these are rows, or
+ * columns, all of them if it is not known how many there are: head dimensions are few. */
+static double shared_iters(const Walk *w, const Point *p) {
+    enum { ROWS = 128, COLUMNS = 256, GENERAL = 4, AXES = 64 };
+    bool used[AXES] = {false};
+    double it = 1;
+    int n = w->pt->extent.n < AXES ? w->pt->extent.n : AXES;
+    for (int a = 0; a < n; a++) {
+        for (int d = 0; d < p->node->rank && !used[a]; d++) used[a] = ix_uses_axis(p->map[d], a);
+        bool column = w->columns >> a & 1, grid = a < w->first->rank;
+        bool all = column && !ix_is_const(w->first->axes[a].extent, NULL);
+        double held = !w->fast ? GENERAL : column ? COLUMNS : ROWS;
+        if (used[a])
+            it *= w->pt->extent.v[a];
+        else if (grid && !all)
+            it *= ceil(w->pt->extent.v[a] / held);
+    }
+    return it;
+}
+
 static void walk_point(Walk *w, Point *p) {
     const Node *n = p->node;
     if (w->instances > MAX_INSTANCES || !arrive(w, p)) return;
@@ -274,15 +307,23 @@ static void walk_point(Walk *w, Point *p) {
     }
     bool product = group_is_product(n);
     w->products += product;
-    if (product && w->step == GROUP_UNPLACED) note_product(w, p);
     int base = base_of(w, n);
     if (!p->in || (n->naxes > n->rank && p->base != base)) make_in(w, p, base);
-    double it = iters_of(w, p);
+    bool online = w->step >= 0 && w->gr->steps[w->step].loop >= 0;
+    if (product && n->loop < 0 && w->step == GROUP_UNPLACED) note_product(w, p);
+    double it = online ? shared_iters(w, p) : iters_of(w, p);
     for (int i = n->rank; i < n->naxes; i++) {
-        it *= group_number(w->gr, n->axes[i].extent);
-        if (base + i - n->rank == w->pt->iters.n) vec_push(&w->gr->arena, &w->pt->iters, it);
+        double extent = group_number(w->gr, n->axes[i].extent);
+        it *= extent;
+        if (base + i - n->rank != w->pt->iters.n) continue;
+        vec_push(&w->gr->arena, &w->pt->iters, it);
+        vec_push(&w->gr->arena, &w->pt->extent, extent);
     }
-    *(product && on_tensor_cores(w, p) ? &w->tensor : &w->flops) += it * flops_of(n);
+    if (w->memo->loop < 0) w->memo->loop = n->loop;
+    if (w->fast && n->red == RED_contract && n->kind == N_REDUCE)
+        w->online += it * flops_of(n);
+    else
+        *(product && on_tensor_cores(w, p) ? &w->tensor : &w->flops) += it * flops_of(n);
     for (int k = 0; k < n->nin; k++) walk_point(w, p->in[k]);
 }
 
@@ -292,6 +333,8 @@ static void walk_root(Walk *w, const Node *root) {
     const GroupStep *b = w->block;
     if (b && !group_same_domain(root, w->gr->g->nodes.v[b->outer]))
         memcpy(map, b->cover, sizeof *map * (size_t)root->rank);
+    if (w->step >= 0 && w->gr->steps[w->step].loop >= 0 && root->rank)
+        memcpy(map, w->gr->place[root->id], sizeof *map * (size_t)root->rank);
     walk_point(w, point_at(w, root->id, map));
 }
 
@@ -309,20 +352,30 @@ static int domain_of(Walk *w, const Node *n) {
 static void walk_all(Walk *w, GroupMemo *m) {
     Points *pt = w->pt;
     Graph *g = w->gr->g;
-    const Node *first = g->nodes.v[w->block ? w->block->outer : m->root.v[0]];
+    const GroupStep *st = w->step >= 0 ? &w->gr->steps[w->step] : NULL;
+    bool online = st && st->loop >= 0;
+    int head = w->block ? w->block->outer : online ? st->wide : m->root.v[0];
+    const Node *first = g->nodes.v[head];
     if (pt->arena.total > POINT_BYTES) {
         arena_free(&pt->arena);
         pt->map = (Map){0};
     }
     pt->map.arena = &pt->arena;
     pt->walk++;
-    pt->iters.n = pt->loads.n = 0;
+    pt->iters.n = pt->extent.n = pt->loads.n = 0;
+    m->loop = w->loop_base = -1;
+    w->first = first;
+    w->fast = online && group_online_fast(w->gr, st->loop);
+    w->columns = w->fast ? group_online_columns(w->gr, first) : 0;
     m->seen.n = m->stored.n = m->reads.n = 0;
     w->memo = m;
     w->domain = domain_of(w, first);
     w->grid = 1;
     for (int i = 0; i < first->rank; i++) w->grid *= value_extent(w->gr, first, i);
-    for (int i = 0; i < first->rank; i++) vec_push(&w->gr->arena, &pt->iters, w->grid);
+    for (int i = 0; i < first->rank; i++) {
+        vec_push(&w->gr->arena, &pt->iters, w->grid);
+        vec_push(&w->gr->arena, &pt->extent, value_extent(w->gr, first, i));
+    }
     if (w->block) walk_root(w, first); /* numbers the axes of the loop */
     for (int i = 0; i < m->root.n; i++) walk_root(w, g->nodes.v[m->root.v[i]]);
 }
@@ -396,6 +449,7 @@ double group_step_price(Group *gr, int s) {
     /* traffic counts a little even where arithmetic hides it: it breaks the ties */
     double faster = w.products > 1 ? 1 : gr->target->f32_tflops / gr->target->bf16_tflops;
     double flops = w.flops + w.tensor * faster;
+    flops += w.online * gr->target->f32_tflops / gr->target->bf16_tflops;
     m->price = COST_LAUNCH_US + cost_time(gr->target, flops, bytes) +
                0.1 * cost_time(gr->target, 0, bytes);
     if (w.instances > MAX_INSTANCES) m->price = INFINITY;

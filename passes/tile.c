@@ -1,15 +1,16 @@
 /* tile.c - writes each step of the grouped graph as a tile program.
  *
- * The grid is the domain of the step's stored values; but for those that are computed and stored
- * inside of the loop of a reduction of the step. A value is emitted on demand, keyed by (node,
- * index map over the program's axes), into the outermost block where all axes of its map are open,
- * so that what does not change in a loop stands before it. A reduction opens a loop there, one
- * nested loop per further reduced axis; reductions of the step at the same place over the same
- * range that do not read one another share the loop. Conditions of a reduction become a guard
- * around its step, unless the bounds that `domain` found say it all.
+ * The grid is the domain of the step's stored values, or of the one of most axes; but for those
+ * that are computed and stored inside of the loop of a reduction of the step. A value is emitted on
+ * demand, keyed by (node, index map over the program's axes), into the outermost block where all
+ * axes of its map are open, so that what does not change in a loop stands before it. A reduction
+ * opens a loop there, one nested loop per further reduced axis; reductions of the step at the same
+ * place over the same range that do not read one another share the loop. Conditions of a reduction
+ * become a guard around its step, unless the bounds that `domain` found say it all.
  */
 #include "passes/tile_int.h"
 #include "passes/group_int.h"
+#include "passes/online_int.h"
 
 #include <string.h>
 
@@ -94,10 +95,11 @@ bool tb_is_inside(const TileBuild *b, const Node *n) {
     return b->outer && n->store && n->step == b->step && !group_same_domain(n, b->outer);
 }
 
-static bool is_loaded(const TileBuild *b, const Node *n, const Ix *const *map) {
+bool tb_is_loaded(const TileBuild *b, const Node *n, const Ix *const *map) {
     if (n->kind == N_INPUT) return true;
     if (tb_is_inside(b, n)) return false;
-    return n->store && (n->step != b->step || !group_identity(map, n->rank));
+    if (!n->store || n->step != b->step || !b->place[n->id]) return n->store;
+    return n->rank && memcmp(map, b->place[n->id], sizeof *map * (size_t)n->rank);
 }
 
 /* ---- values ---- */
@@ -106,7 +108,7 @@ int tb_operand(TileBuild *b, const Operand *o, const Ix *const *axes, int nax) {
     const Node *n = b->g->nodes.v[o->node];
     const Ix **map = ARENA_ARRAY(b->arena, const Ix *, n->rank);
     for (int i = 0; i < n->rank; i++) map[i] = tb_map_in(b, o->map[i], axes, nax);
-    if (o->checked && is_loaded(b, n, map)) return load(b, n, map, o->checked);
+    if (o->checked && tb_is_loaded(b, n, map)) return load(b, n, map, o->checked);
     FK_ASSERT(!o->checked || n->rank == 0);
     return tb_value_of(b, o->node, map);
 }
@@ -197,7 +199,7 @@ int tb_value_of(TileBuild *b, int node, const Ix *const *map) {
         intptr_t *known = map_get(&s->values, key, len);
         if (known) return (int)*known - 1;
     }
-    int id = is_loaded(b, n, map) ? load(b, n, map, 0) : compute(b, n, map);
+    int id = tb_is_loaded(b, n, map) ? load(b, n, map, 0) : compute(b, n, map);
     int depth = b->value_depth.v[id];
     *map_put(&tb_scope_at(b, depth)->values, key, len) = id + 1;
     return id;
@@ -210,7 +212,7 @@ static void want(TileBuild *b, int node, const Ix *const *map) {
     size_t len;
     void *key = tb_key_of(b, node, map, n->rank, &len);
     intptr_t *seen = map_put(&b->wanted, key, len);
-    if (*seen || is_loaded(b, n, map)) return;
+    if (*seen || tb_is_loaded(b, n, map)) return;
     *seen = 1;
     for (int k = 0; k < n->nin && n->kind == N_OP; k++) {
         const Operand *o = &n->in[k];
@@ -243,6 +245,31 @@ void tb_store(TileBuild *b, const Node *n, int value, const Ix *const *map) {
     }
 }
 
+static const Ix *const *identity(TileBuild *b, int rank) {
+    const Ix **self = ARENA_ARRAY(b->arena, const Ix *, rank);
+    for (int i = 0; i < rank; i++) self[i] = ix_axis(b->g->ix, i);
+    return self;
+}
+
+/* The value whose domain is the grid, and where the stored values stand in it. */
+static const Node *place_stores(TileBuild *b, const Step *s) {
+    Graph *g = b->g;
+    int wide, n = s->stores.n;
+    const Ix ***maps = ARENA_ARRAY(b->arena, const Ix **, n);
+    const Node *root = g->nodes.v[s->stores.v[0]];
+    b->place = ARENA_ARRAY(b->arena, const Ix *const *, g->nodes.n);
+    if (online_placed(g, s->stores.v, n) && online_place(g, s->stores.v, n, &wide, maps)) {
+        for (int i = 0; i < n; i++) b->place[s->stores.v[i]] = maps[i];
+        return g->nodes.v[wide];
+    }
+    if (group_inside(g, s->stores.v, n, &b->outer, &b->cover)) root = b->outer;
+    for (int i = 0; i < n; i++) {
+        const Node *x = g->nodes.v[s->stores.v[i]];
+        if (!tb_is_inside(b, x)) b->place[x->id] = identity(b, root->rank);
+    }
+    return root;
+}
+
 static void tile_step(Plan *plan, Arena *arena, int index, bool strict) {
     Graph *g = plan->graph;
     Step *s = &plan->steps.v[index];
@@ -254,22 +281,19 @@ static void tile_step(Plan *plan, Arena *arena, int index, bool strict) {
     for (int i = 0; i < g->sizes.n; i++) names[i] = g->sizes.v[i].name;
     b.t->sizes = names;
     b.t->nsizes = g->sizes.n;
-    const Node *root = g->nodes.v[s->stores.v[0]];
-    if (group_inside(g, s->stores.v, s->stores.n, &b.outer, &b.cover)) root = b.outer;
-    const Ix **self = ARENA_ARRAY(arena, const Ix *, root->rank);
+    const Node *root = place_stores(&b, s);
     for (int i = 0; i < root->rank; i++) {
         TAxis ax = {root->axes[i].name, root->axes[i].extent, true, 1};
         vec_push(arena, &b.t->axes, ax);
         vec_push(arena, &b.axis_depth, 0);
-        self[i] = ix_axis(g->ix, i);
     }
     b.t->ngrid = root->rank;
     tb_open_scope(&b, &b.t->body, false);
     for (int i = 0; i < s->stores.n; i++)
-        if (!tb_is_inside(&b, g->nodes.v[s->stores.v[i]])) want(&b, s->stores.v[i], self);
+        if (b.place[s->stores.v[i]]) want(&b, s->stores.v[i], b.place[s->stores.v[i]]);
     for (int i = 0; i < s->stores.n; i++) {
         const Node *n = g->nodes.v[s->stores.v[i]];
-        if (!tb_is_inside(&b, n)) tb_store(&b, n, tb_value_of(&b, n->id, self), self);
+        if (b.place[n->id]) tb_store(&b, n, tb_value_of(&b, n->id, b.place[n->id]), b.place[n->id]);
     }
 }
 
@@ -300,7 +324,8 @@ static void find_bounds(PassCtx *cx, Graph *g, const Plan *plan) {
     const Ix *const *cover;
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *s = &plan->steps.v[i];
-        bool inside = group_inside(g, s->stores.v, s->stores.n, &outer, &cover);
+        bool inside = !online_placed(g, s->stores.v, s->stores.n) &&
+                      group_inside(g, s->stores.v, s->stores.n, &outer, &cover);
         if (inside && outer->where && !outer->exact) pass_domain(cx, g);
     }
 }

@@ -36,7 +36,9 @@ typedef struct TileBuild {
     VEC(TileWant) wants;
     Map wanted, started; /* seen by want(); reductions whose loop is open or done */
     int wary;            /* inside reductions that were moved out of a loop */
-    bool **reach;        /* per node, lazily: which nodes depend on it */
+    /* Per stored node of the step, where it stands in the grid; NULL: not in this step. */
+    const Ix *const **place;
+    bool **reach; /* per node, lazily: which nodes depend on it */
 } TileBuild;
 
 /* scopes */
@@ -55,6 +57,13 @@ int tb_value_of(TileBuild *b, int node, const Ix *const *map);
 int tb_operand(TileBuild *b, const Operand *o, const Ix *const *axes, int nax);
 int tb_reduction(TileBuild *b, int node, const Ix *const *map);
 void tb_store(TileBuild *b, const Node *n, int value, const Ix *const *map);
+bool tb_is_loaded(const TileBuild *b, const Node *n, const Ix *const *map);
+/* Reductions that share a loop; false: this one shares none (tile_online.c). */
+bool tb_online(TileBuild *b, int node, const Ix *const *map, int *value);
+/* Of a reduction: a loop over axis k from lo to hi (of the program), then axes[k] is its axis; not
+ * in its block yet. Its step, behind a guard unless all of the loop is in its domain. */
+TInst *tb_loop(TileBuild *b, const Node *n, int k, const Ix *lo, const Ix *hi, const Ix **axes);
+void tb_step(TileBuild *b, const Node *n, bool guard, int carry, const Ix *const *axes);
 bool tb_is_inside(const TileBuild *b, const Node *n); /* of the loop of b->outer */
 const Ix *tb_map_in(TileBuild *b, const Ix *x, const Ix *const *axes, int nax);
 

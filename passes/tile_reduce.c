@@ -81,9 +81,9 @@ static int product(TileBuild *b, const Node *n, const Ix *const *axes) {
     return v;
 }
 
-static void emit_step(TileBuild *b, const Node *n, int carry, const Ix *const *axes) {
+void tb_step(TileBuild *b, const Node *n, bool guard, int carry, const Ix *const *axes) {
     TileScope *outer = b->top;
-    if (n->where && !n->exact) {
+    if (guard) {
         int cond = tb_operand(b, &n->in[n->nin - 1], axes, n->naxes);
         TInst *gd = tb_emit(b, b->top, T_GUARD, DT_none, 1, 0, n->id);
         gd->args[0] = cond;
@@ -118,16 +118,12 @@ static const Ix *bound_in(TileBuild *b, const Ix *x, const Ix *otherwise, const 
     return x ? tb_map_in(b, x, axes, nax) : otherwise;
 }
 
-static TInst *emit_loop(TileBuild *b, const Node *n, int k, const Ix **axes) {
-    const Ix *extent = n->axes[k].extent;
+TInst *tb_loop(TileBuild *b, const Node *n, int k, const Ix *lo, const Ix *hi, const Ix **axes) {
+    const Ix *extent = n->axes[k].extent, *zero = ix_const(b->g->ix, 0);
     TAxis ax = {n->axes[k].name, extent, false, 1};
     int axis = b->t->axes.n;
     vec_push(b->arena, &b->t->axes, ax);
     vec_push(b->arena, &b->axis_depth, b->top->depth + 1);
-    const Ix *zero = ix_const(b->g->ix, 0);
-    const Ix *lo = n->lo ? n->lo[k - n->rank] : NULL, *hi = n->hi ? n->hi[k - n->rank] : NULL;
-    lo = bound_in(b, lo, zero, axes, n->naxes);
-    hi = bound_in(b, hi, extent, axes, n->naxes);
     TInst *loop = tb_emit(b, b->top, T_LOOP, DT_none, 0, 0, n->id);
     b->top->block->inst.n--; /* pushed when its body is done: hoisted values come first */
     loop->axis = axis;
@@ -135,6 +131,13 @@ static TInst *emit_loop(TileBuild *b, const Node *n, int k, const Ix **axes) {
     loop->hi = hi == extent ? hi : ix_min(b->g->ix, hi, extent);
     axes[k] = ix_axis(b->g->ix, axis);
     return loop;
+}
+
+static TInst *emit_loop(TileBuild *b, const Node *n, int k, const Ix **axes) {
+    const Ix *lo = n->lo ? n->lo[k - n->rank] : NULL, *hi = n->hi ? n->hi[k - n->rank] : NULL;
+    lo = bound_in(b, lo, ix_const(b->g->ix, 0), axes, n->naxes);
+    hi = bound_in(b, hi, n->axes[k].extent, axes, n->naxes);
+    return tb_loop(b, n, k, lo, hi, axes);
 }
 
 /* What the step has inside of this loop: computed at the loop's points, and stored. */
@@ -154,6 +157,8 @@ static void store_inside(TileBuild *b, const Ix *const *axes) {
 int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
     Graph *g = b->g;
     const Node *n = g->nodes.v[node];
+    int value;
+    if (n->loop >= 0 && tb_online(b, node, map, &value)) return value;
     TileScope *saved = b->top, *at = tb_scope_at(b, tb_depth_of_map(b, map, n->rank));
     bool moved = tb_leaves_loop(saved, at);
     b->wary += moved;
@@ -186,7 +191,7 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
         const Ix **own = ARENA_ARRAY(b->arena, const Ix *, m->naxes);
         for (int a = 0; a < m->naxes; a++) own[a] = axes[a];
         if (m == b->outer) store_inside(b, own);
-        emit_step(b, m, carry[i], own);
+        tb_step(b, m, m->where && !m->exact, carry[i], own);
     }
     for (int l = levels - 1; l >= 0; l--) {
         tb_close_scope(b);

@@ -5,7 +5,10 @@
  * with lanes each thread takes its share, and merge.c joins the parts.
  *
  * When the frame of a carried value moves from old to new, the value is multiplied by
- * rescale(old, new): after each step of the frame, before anything else reads either.
+ * rescale(old, new): after each step of the frame, before anything else reads either. (A frame that
+ * lags is a choice of schedules; here it never does.) A frame still at its identity reads as 0, and
+ * what was stepped by it stays as it is, or after the loop becomes what the identity itself makes
+ * of it.
  */
 #include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/merge_int.h"
@@ -30,12 +33,27 @@ void values_find(Lower *l) {
 /* ---- carried values
  * ---------------------------------------------------------------------------------- */
 
-Frag carry_read(Lower *l, int id) {
+static Frag carry_state(Lower *l, int id) {
     const CarryState *c = l->carry[id];
     Frag f = frag_new(l, c->mask);
     FK_ASSERT(f.n == c->n);
     Ty t = reg_type(l, c->c->type);
     for (int i = 0; i < c->n; i++) f.v[i] = LLVMBuildLoad2(l->b, t, c->slot[i], "");
+    return f;
+}
+
+static Val is_still(Lower *l, const TCarry *frame, Val v) {
+    return LLVMBuildFCmp(l->b, LLVMRealOEQ, v, identity(l, frame->red, frame->type), "");
+}
+
+static Val as_frame(Lower *l, const TCarry *frame, Val v) {
+    return LLVMBuildSelect(l->b, is_still(l, frame, v), const_real(l, 0), v, "");
+}
+
+Frag carry_read(Lower *l, int id) {
+    const CarryState *c = l->carry[id];
+    Frag f = carry_state(l, id);
+    for (int i = 0; i < f.n && c->open && c->is_frame; i++) f.v[i] = as_frame(l, c->c, f.v[i]);
     return f;
 }
 
@@ -57,7 +75,9 @@ static void carry_open(Lower *l, const TInst *loop, const TCarry *c) {
     Frag shape = frag_new(l, s->mask);
     s->n = shape.n;
     s->slot = ARENA_ARRAY(l->arena, Val, s->n);
-    if (c->has_finish) s->stepped = ARENA_ARRAY(l->arena, Val, s->n);
+    for (int k = 0; k < loop->carries.n; k++) s->is_frame |= loop->carries.v[k].frame == c->id;
+    s->open = true;
+    if (c->has_finish || c->frame >= 0) s->stepped = ARENA_ARRAY(l->arena, Val, s->n);
     for (int i = 0; i < s->n; i++) {
         s->slot[i] = LLVMBuildAlloca(l->frame, reg_type(l, c->type), c->name ? c->name : "carry");
         LLVMBuildStore(l->b, identity(l, c->red, c->type), s->slot[i]);
@@ -68,20 +88,9 @@ static void carry_open(Lower *l, const TInst *loop, const TCarry *c) {
     l->carry[c->id] = s;
 }
 
-/* What is left when no element was stepped. */
-static void carry_close(Lower *l, const CarryState *s) {
+/* The program of c's rescale, for element `elem` of it. */
+static Val factor(Lower *l, const CarryState *s, int elem, Val old, Val new) {
     const TCarry *c = s->c;
-    if (!s->stepped) return;
-    bool is_real = dtype_value(c->type) == DT_f32;
-    Val empty = is_real ? const_real(l, c->finish) : const_int(l, c->type, (int64_t)c->finish);
-    for (int i = 0; i < s->n; i++) {
-        Val v = LLVMBuildLoad2(l->b, reg_type(l, c->type), s->slot[i], "");
-        Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[i], "");
-        LLVMBuildStore(l->b, LLVMBuildSelect(l->b, any, v, empty, ""), s->slot[i]);
-    }
-}
-
-Val rescale_factor(Lower *l, const TCarry *c, Val old, Val new) {
     Val stack[64];
     int n = 0;
     for (int i = 0; i < c->rescale.n; i++) {
@@ -92,6 +101,10 @@ Val rescale_factor(Lower *l, const TCarry *c, Val old, Val new) {
             FK_ASSERT(n >= arity);
             n -= arity;
             stack[n] = op_emit(l, f->op, DT_f32, from, stack + n);
+        } else if (f->kind == TF_VALUE) {
+            Frag v = value_of(l, f->value);
+            Val x = v.v[frag_at(l, s->mask, elem, v.mask)];
+            stack[n] = type_widen(l, l->type[f->value], DT_f32, x);
         } else {
             FK_ASSERT(n < 64);
             stack[n] = f->kind == TF_OLD ? old : f->kind == TF_NEW ? new : const_real(l, f->num);
@@ -99,40 +112,67 @@ Val rescale_factor(Lower *l, const TCarry *c, Val old, Val new) {
         n++;
     }
     FK_ASSERT(n == 1);
-    /* A frame that did not move leaves the state alone, also at -inf. */
+    return stack[0];
+}
+
+Val rescale_factor(Lower *l, const CarryState *s, int elem, Val old, Val new) {
+    const TCarry *frame = l->carry[s->c->frame]->c;
+    Val f = factor(l, s, elem, old, new), one = const_real(l, 1);
     Val same = LLVMBuildFCmp(l->b, LLVMRealOEQ, old, new, "");
-    return LLVMBuildSelect(l->b, same, const_real(l, 1), stack[0], "");
+    same = LLVMBuildOr(l->b, same, is_still(l, frame, old), "");
+    return LLVMBuildSelect(l->b, same, one, f, "");
+}
+
+/* After the loop: states under a frame at its identity are what that makes of them. */
+static void carry_to_true_frame(Lower *l, const CarryState *s) {
+    const CarryState *frame = l->carry[s->c->frame];
+    Frag now = carry_state(l, frame->c->id);
+    for (int i = 0; i < s->n; i++) {
+        Val m = now.v[frag_at(l, s->mask, i, frame->mask)];
+        Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[i], "");
+        Val moves = LLVMBuildAnd(l->b, any, is_still(l, frame->c, m), "");
+        Val f = factor(l, s, i, const_real(l, 0), m);
+        f = LLVMBuildSelect(l->b, moves, f, const_real(l, 1), "");
+        Val v = LLVMBuildLoad2(l->b, l->f32, s->slot[i], "");
+        LLVMBuildStore(l->b, LLVMBuildFMul(l->b, v, f, ""), s->slot[i]);
+    }
+}
+
+static void carry_close(Lower *l, CarryState *s) {
+    const TCarry *c = s->c;
+    s->open = false;
+    if (c->frame >= 0) carry_to_true_frame(l, s);
+    if (!c->has_finish) return;
+    bool is_real = dtype_value(c->type) == DT_f32;
+    Val empty = is_real ? const_real(l, c->finish) : const_int(l, c->type, (int64_t)c->finish);
+    for (int i = 0; i < s->n; i++) {
+        Val v = LLVMBuildLoad2(l->b, reg_type(l, c->type), s->slot[i], "");
+        Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[i], "");
+        LLVMBuildStore(l->b, LLVMBuildSelect(l->b, any, v, empty, ""), s->slot[i]);
+    }
 }
 
 /* The states in the frame of `moved` follow it from `old` (a fragment of its mask). */
 static void frame_moved(Lower *l, const CarryState *moved, const Frag *old) {
+    Frag now = carry_state(l, moved->c->id);
     for (int id = 0; id < l->t->nvalues; id++) {
         CarryState *s = l->carry[id];
-        if (!s || s->c->frame != moved->c->id || !s->c->rescale.n) continue;
-        Frag shape = frag_new(l, s->mask);
-        Frag now = carry_read(l, moved->c->id);
+        if (!s || s->c->frame != moved->c->id) continue;
         for (int i = 0; i < s->n; i++) {
-            int m = frag_at(l, shape.mask, i, moved->mask);
-            Val f = rescale_factor(l, s->c, old->v[m], now.v[m]);
+            int m = frag_at(l, s->mask, i, moved->mask);
+            Val f = rescale_factor(l, s, i, old->v[m], now.v[m]);
             Val v = LLVMBuildLoad2(l->b, l->f32, s->slot[i], "");
             LLVMBuildStore(l->b, LLVMBuildFMul(l->b, v, f, ""), s->slot[i]);
         }
     }
 }
 
-static bool has_followers(const Lower *l, int id) {
-    for (int k = 0; k < l->t->nvalues; k++)
-        if (l->carry[k] && l->carry[k]->c->frame == id && l->carry[k]->c->rescale.n) return true;
-    return false;
-}
-
 void emit_step(Lower *l, const TInst *i) {
     CarryState *s = l->carry[i->args[0]];
     Frag elem = value_of(l, i->args[1]);
     DType from[2] = {s->c->type, l->type[i->args[1]]};
-    bool frame = has_followers(l, s->c->id);
     Frag old = {0};
-    if (frame) old = carry_read(l, s->c->id);
+    if (s->is_frame) old = carry_state(l, s->c->id);
     /* Every element of the loop's axes joins, whether or not its value differs. */
     AxisSet folded = frag_live(l, s->inner);
     Frag all = frag_new(l, s->mask | folded);
@@ -155,7 +195,7 @@ void emit_step(Lower *l, const TInst *i) {
         Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[c], "");
         LLVMBuildStore(l->b, LLVMBuildOr(l->b, any, yes, ""), s->stepped[c]);
     }
-    if (frame) frame_moved(l, s, &old);
+    if (s->is_frame) frame_moved(l, s, &old);
 }
 
 /* ---- loops

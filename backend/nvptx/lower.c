@@ -120,7 +120,9 @@ static int64_t tile_size(const Lower *l, int a) {
 static const Ix *tile_count(const Lower *l, int a) {
     IxPool *p = l->t->ix;
     int64_t n = tile_size(l, a);
-    return ix_div(p, ix_add(p, l->t->axes.v[a].extent, ix_const(p, n - 1)), ix_const(p, n));
+    const Ix *count = ix_add(p, l->t->axes.v[a].extent, ix_const(p, n - 1));
+    count = ix_div(p, count, ix_const(p, n));
+    return l->once >> a & 1 ? ix_max(p, count, ix_const(p, 1)) : count;
 }
 
 static const Ix *tile_total(const Lower *l) {
@@ -156,13 +158,20 @@ static void grid_axis(Lower *l, int a, Val start) {
         Val shift = LLVMBuildMul(l->entry, axis_lane(l, a), i64c(l, m->vec), "");
         first = LLVMBuildAdd(l->b, start, shift, "");
     }
-    bool whole = size == 1 || (ix_is_const(extent_ix, &extent_const) && extent_const % size == 0);
+    bool known = ix_is_const(extent_ix, &extent_const), once = l->once >> a & 1;
+    bool empty = once && (!known || !extent_const);
+    bool whole = (size == 1 || (known && extent_const % size == 0)) && !empty;
     Val left = NULL;
+    if (once) s->first = LLVMBuildICmp(l->b, LLVMIntEQ, first, i64c(l, 0), "");
     if (!whole) {
         Val extent = uniform_ix(l, extent_ix);
         left = least(l, LLVMBuildSub(l->b, extent, first, ""), i64c(l, size));
         left = LLVMBuildTrunc(l->b, left, l->i32, "");
         Val last = LLVMBuildSub(l->entry, extent, i64c(l, 1), "");
+        if (empty) {
+            s->some = LLVMBuildICmp(l->entry, LLVMIntSGT, extent, i64c(l, 0), "");
+            last = LLVMBuildSelect(l->entry, s->some, last, i64c(l, 0), "");
+        }
         first = least(l, first, last);
     }
     for (int i = 0; i < n; i++) {
@@ -290,6 +299,7 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     LLVMPositionBuilderAtEnd(l->b, code);
     axes_layout(l);
     values_find(l);
+    l->once = tile_all_once(l->t, l->deps);
     k->tiles = tile_total(l);
     k->grid = ix_min(l->t->ix, k->tiles, ix_const(l->t->ix, INT32_MAX));
     k->block = l->s->threads > 0 ? l->s->threads : 1;

@@ -188,11 +188,21 @@ static void in_range_too(Lower *l, AxisSet deps, Address *at) {
     if (all.v[0]) at->ok = all; /* in is there for all elements of an axis or for none */
 }
 
+/* Nothing is read at axes of no elements that have a point all the same. */
+static void in_some_too(Lower *l, AxisSet deps, Address *at) {
+    for (int a = 0; a < l->t->ngrid; a++) {
+        if (!(deps >> a & 1) || !l->axis[a].some) continue;
+        Frag in[2] = {at->ok, frag_one(l, l->axis[a].some)};
+        at->ok = at->ok.n ? frag_map(l, and1, NULL, in, 2) : in[1];
+    }
+}
+
 Frag emit_load(Lower *l, const TInst *i) {
     const TTensor *t = &l->t->tensors.v[i->tensor];
     if (t->rank == 0 && t->mem == TM_IN) return frag_one(l, load_scalar(l, t));
     Address at = address(l, t, i->ix, i->nix, i->checked);
     in_range_too(l, l->deps[i->id], &at);
+    in_some_too(l, l->deps[i->id], &at);
     Frag out = frag_new(l, at.off.mask | at.ok.mask);
     for (int k = 0; k < out.n; k++) {
         Val off = at.off.v[frag_at(l, out.mask, k, at.off.mask)];
@@ -352,10 +362,19 @@ static Val *rounded_pairs(Lower *l, const TInst *i, const TTensor *t, const Frag
     return raw;
 }
 
+/* Which elements are there: of axes on which the place does not depend, element 0. */
+static Val stored(Lower *l, AxisSet once, AxisSet mask, int k) {
+    Val p = in_range(l, ~once, mask, k);
+    for (int a = 0; a < l->t->ngrid && once >> a; a++)
+        if (once >> a & 1) p = both(l, p, l->axis[a].first);
+    return p;
+}
+
 void emit_store(Lower *l, const TInst *i) {
     const TTensor *t = &l->t->tensors.v[i->tensor];
     int pairs = paired_axis(l, i, t);
-    if (pairs >= 0) {
+    AxisSet once = l->once ? tile_once(l->t, l->deps, i) : 0;
+    if (pairs >= 0 && !once) {
         store_pairs(l, i, t, pairs);
         return;
     }
@@ -373,6 +392,6 @@ void emit_store(Lower *l, const TInst *i) {
         Val off = at.off.v[frag_at(l, all.mask, k, at.off.mask)];
         Val ptr = LLVMBuildGEP2(l->b, l->i8, at.base, &off, 1, "");
         Val x = raw ? raw[k] : stored_bits(l, i, t, v.v[frag_at(l, all.mask, k, v.mask)]);
-        ptx_store(l, bits / 8, ptr, x, both(l, first, in_range(l, EVERY_AXIS, all.mask, k)));
+        ptx_store(l, bits / 8, ptr, x, both(l, first, stored(l, once, all.mask, k)));
     }
 }

@@ -25,7 +25,7 @@ typedef struct Part {
 typedef VEC(Part) Parts;
 
 static bool flagged_frame(const Part *p) {
-    return !p->flag && p->c->c->frame >= 0 && p->c->c->rescale.n;
+    return !p->flag && p->c->c->frame >= 0;
 }
 
 static int part_of(const Parts *ps, const CarryState *c, int elem) {
@@ -39,7 +39,7 @@ static void collect(Lower *l, const TInst *loop, Parts *ps) {
     for (int turn = 0; turn < 2; turn++)
         for (int k = 0; k < loop->carries.n; k++) {
             const CarryState *c = l->carry[loop->carries.v[k].id];
-            bool follows = c->c->frame >= 0 && c->c->rescale.n;
+            bool follows = c->c->frame >= 0;
             if (follows != (turn == 1)) continue;
             for (int e = 0; e < c->n; e++) {
                 Part p = {c, e, -1, false, NULL};
@@ -91,8 +91,9 @@ static void parts_join(Lower *l, Part *p, const Val *w, int n, int base) {
         Val a = p[i].v, b = w[i];
         if (flagged_frame(&p[i])) {
             int f = p[i].frame - base;
-            a = LLVMBuildFMul(l->b, a, rescale_factor(l, c, old[f], p[f].v), "");
-            b = LLVMBuildFMul(l->b, b, rescale_factor(l, c, w[f], p[f].v), "");
+            int e = p[i].elem;
+            a = LLVMBuildFMul(l->b, a, rescale_factor(l, p[i].c, e, old[f], p[f].v), "");
+            b = LLVMBuildFMul(l->b, b, rescale_factor(l, p[i].c, e, w[f], p[f].v), "");
         }
         p[i].v = op_emit_exact(l, reduce_combine(c->red), c->type, a, b);
     }

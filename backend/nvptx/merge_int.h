@@ -8,7 +8,8 @@
  * and every lane holds the result. All threads of the CTA are here. */
 void merge_lanes(Lower *l, const TInst *loop, int dim);
 
-/* rescale(old, new) of a carry; 1 where the frame did not move. */
-Val rescale_factor(Lower *l, const TCarry *c, Val old, Val new);
+/* rescale(old, new) of element `elem` of a carry; 1 where the frame did not move, or was at its
+ * identity. */
+Val rescale_factor(Lower *l, const CarryState *s, int elem, Val old, Val new);
 
 #endif

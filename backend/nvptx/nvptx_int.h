@@ -35,6 +35,8 @@ typedef struct Frag {
 typedef struct AxisState {
     bool open;
     int count;
+    Val first; /* of a grid axis on which some store does not depend: is this its element 0? */
+    Val some;  /* and has it any? NULL: yes */
     Val *e, *in;
     const int64_t *step;
     bool raw;   /* e is not moved back, always e[0] + step[i]: who touches memory asks `in` */
@@ -57,7 +59,9 @@ typedef struct CarryState {
     AxisSet mask;
     int n;
     Val *slot;     /* alloca of each element */
-    Val *stepped;  /* alloca of i1, with a finish value only */
+    Val *stepped;  /* alloca of i1, with a finish value or a frame only */
+    bool is_frame; /* of another carry */
+    bool open;     /* inside of its loop */
     AxisSet inner; /* axes of its loop and of loops inside: what a step folds */
 } CarryState;
 
@@ -107,6 +111,7 @@ typedef struct Lower {
     VEC(LaneDim) dims;
     Val tid;           /* i32 */
     AxisSet *deps;     /* by value: axes it depends on */
+    AxisSet once;      /* grid axes on which the place of some store does not depend */
     DType *type;       /* by value */
     const TInst **def; /* by value: what defines it; NULL: a carry */
     Poly *poly;        /* by value: as an expression of one value, at worst of itself */

@@ -323,7 +323,7 @@ static void faults_are_found(void **st) {
     refuse("load x[m, k]", "load x[m - 1, k]", "load of x at -1 in dimension 0");
     refuse("to K", "to K + 1", "loop k from 0 to 5, outside of its extent 4");
     refuse("from 0", "from m - 2", "loop k from -2 to 4");
-    refuse("store t[m], %0", "store t[0], %0", "element 0 of t is written twice");
+    refuse("store t[m], %0", "store t[m/2], %0", "element 0 of t is written twice");
     refuse("store t[m], %0", "store t[m + 1], %0", "store of t at 3");
     refuse("  store s[m], %0\n", "", "element 0 of s is never written");
     refuse("  store t[m], %0\n", "", "element 0 of t is read before it was written");

@@ -26,7 +26,7 @@ static const char full[] =
     "  loop j from 0 to min(%0, i + 1) @ 7 {\n"
     "    carry %4 m: f32 = max\n"
     "    carry %5 l: f32 = sum frame %4 rescale (old new sub exp)\n"
-    "    carry %6: f32 = sum frame %4 rescale (old new sub exp) finish 0 lag 1 "
+    "    carry %6: f32 = sum frame %4 rescale (old new sub %1 mul exp) finish 0 lag 1 "
     "bound 8\n"
     "    loop c from 0 to E {\n"
     "      carry %7: f32 = sum\n"
@@ -127,6 +127,10 @@ static void tile_faults(void **st) {
     refuse("l: f32 = sum frame", "l: f32 = prod frame", "only a real sum has a frame");
     refuse("(old new sub exp)", "(old new exp)", "its rescale leaves 2 values");
     refuse("(old new sub exp)", "(old sub exp)", "its rescale lacks operands");
+    refuse("sub %1 mul", "sub %0 mul", "its rescale reads %0");
+    refuse("sub %1 mul", "sub %5 mul", "its rescale reads a carry");
+    refuse("sub %1 mul", "sub %12 mul", "%12 is not visible here");
+    refuse("store t0[i], %4", "store t0[i], %6", "differs along an axis of the grid");
     refuse("step %5, %12", "step %5, %12\n store t0[i], %12",
            "depends on a frame that still moves");
     refuse("step %5, %12", "%18: bool = lt %12, %1\n guard %18 {\n step %5, %12\n }",
