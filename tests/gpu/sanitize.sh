@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: programs under compute-sanitizer. memcheck for ten
 # programs of the general kernel; memcheck and synccheck for every tensor-core variant of the first fn
-# below and some of the others; racecheck for three of its variants, where every report must be explained in tests/gpu/races.txt.
+# below and some of the others, the last ten of them forms of attention; racecheck for three of the first's
+# variants, where every report must be explained in tests/gpu/races.txt.
 #
-#     tests/gpu/sanitize.sh [JOBS] [SECONDS]      default: 8 at a time, no new ones after 400 s
+#     tests/gpu/sanitize.sh [JOBS [SECONDS [PATTERN]]]     default: 8 at a time, no new ones after 400 s;
+#                                                          PATTERN: only runs that match it, "mha:" say
 #
 # Writes build-gpu/sanitize.log. The last line is "N clean, N failed, N not run".
 set -u
@@ -33,7 +35,17 @@ fast="99 gemm_cases bias_gelu -s M=300 -s N=520 -s K=200
 3 fp8_rowscale fp8_rowscale -s M=130 -s N=272 -s K=144
 9 gemm_cases two/_split -s M=130 -s N=264 -s K=1032
 2 linear_gelu linear_gelu -s M=1 -s N=64 -s K=64
-2 linear_gelu linear_gelu -s M=77 -s N=99 -s K=51"
+2 linear_gelu linear_gelu -s M=77 -s N=99 -s K=51
+2 attention attention -s B=1 -s S=300 -s T=400 -s H=8 -s E=128
+2 window_softcap window_softcap -s B=2 -s S=333 -s H=2 -s E=64
+2 alibi alibi -s B=1 -s S=257 -s H=3 -s E=96
+2 05_attn_packed_qkv mha -s B=2 -s S=250 -s H=2 -s E=128
+2 07_attn_prefix prefix -s B=2 -s S=300 -s H=2 -s E=64
+2 08_attn_document doc -s B=2 -s S=200 -s H=2 -s E=80
+2 a17_bias_batches heads -s B=2 -s S=130 -s T=77 -s H=3 -s E=256
+2 a44_head_dims dims -s B=1 -s S=200 -s T=330 -s H=2 -s E=192 -s V=128
+2 paged_decode paged_decode -s B=5 -s H=16 -s E=128 -s T=1600 -s P=300
+2 cross_entropy cross_entropy -s M=130 -s K=264 -s V=1000"
 raced="coop pingpong direct" # of the first of them a variant of each kind
 
 # Of the variants of a fn that take the sizes, other than the general kernel, so many: other ones for
@@ -106,7 +118,7 @@ if ! "$tool" --tool memcheck "$run" --fn "$fn" $sizes "$mods/$module.fkm" > "$wo
     head -n 12 "$work/first"
     grep -q 'Device not supported' "$work/first" && echo "compute-sanitizer does not work on this machine: nothing was run"
 fi
-jobs_of > "$work/jobs"
+jobs_of | grep -E -e "${3:-.}" > "$work/jobs"
 grep -q 'Device not supported' "$work/first" || xargs -a "$work/jobs" -P "$jobs" -d '\n' -I{} bash -c 'one "$1"' one {}
 cat "$work"/out.*.verdict 2> /dev/null | sort | tee "$work/verdicts"
 {

@@ -28,12 +28,14 @@ chmod +x fkrun.sh tool.sh
 cp "$root/tests/gpu/races.txt" races.txt
 sanitize() { env SAYS="$1" SANITIZER="$work/tool.sh" FKRUN="$work/fkrun.sh" RACES="$work/races.txt" \
     SANITIZE_LOG="$work/log" bash "$root/tests/gpu/sanitize.sh" 4 "${@:2}"; }
-all=$((10 + 2 * (3 + 6 * 3 + 1 + 2 * 2) + 3)) # a program; a variant twice, there are three and none that splits; a race
+all=$((10 + 2 * (3 + 6 * 3 + 1 + 12 * 2) + 3)) # a program; a variant twice, there are three and none that splits; a race
 run 0 "all clean" sanitize nothing
 has "$out" "$all clean, 0 failed, 0 not run"
 has "$out" "clean synccheck bias_gelu:coop_128x256"
 has "$out" "clean racecheck bias_gelu:direct_128x256"
 hasnt "$out" "wide"
+run 0 "some" sanitize nothing 60 '(mha|dims):'
+has "$out" "8 clean, 0 failed, 0 not run"
 run 1 "an access outside" sanitize memory
 has "$out" "FAIL (9) memcheck bias_gelu:direct_128x256: "
 has "$out" "--variant direct_128x256"
