@@ -9,6 +9,7 @@
  */
 #include "ir/eval_tile_int.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- one thread --------------------------------------------------------------------------------
@@ -186,9 +187,9 @@ static void move_frame(const Run *r, const TCarry *c, State *s, double to) {
 static double block_frame(const Run *r, const TCarry *c) {
     const TCarry *f = r->p->carry[c->frame];
     double now = r->s[c->frame].v.r, before = r->s[c->id].ref;
-    double ahead = f->red == RED_max ? now - before : before - now;
-    bool keep = c->lag && !is_still(f, before) && ahead <= c->bound;
-    return keep ? before : now;
+    if (!c->lag || is_still(f, before)) return now;
+    double by = fabs(log(rescale(r, c, before, now)));
+    return before == now || by <= c->bound ? before : now;
 }
 
 static void run_block(Run *r, const PInst *body, int n);

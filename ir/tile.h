@@ -18,8 +18,8 @@
  * all iterations step the carries without a frame; then, for each carry with one, its frame for
  * this block is chosen, its state is moved there, and all iterations step that carry with the
  * frame's id reading as the frame chosen. lag 0 takes the frame as it is after this block; lag 1
- * keeps the frame of the block before as long as the new one is not ahead by more than `bound` (a
- * first block has none to keep). A state's frame may be any reference value: these choices differ
+ * keeps the frame of the block before as long as |log rescale(before, new)| <= bound (natural
+ * logarithm; a first block has none to keep). A state's frame may be any reference value: these choices differ
  * in rounding only. A frame still at its identity (nothing but -inf came) is used as 0, so that
  * exp(-inf - -inf) does not arise while more may come. After the loop each state is moved to the
  * true frame; if that is still -inf, elements of -inf leave 0 * exp(0 - -inf) = NaN, as the plain
@@ -77,7 +77,7 @@ typedef struct TCarry {
     bool has_finish;
     double finish;    /* value when no element was stepped; else the identity */
     int lag;          /* 0, or 1 block */
-    double bound;     /* lag 1: how far the frame may be behind */
+    double bound;     /* lag 1: how far the frame may be behind: |log rescale| */
     const char *name; /* for people; may be NULL */
 } TCarry;
 

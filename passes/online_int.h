@@ -18,7 +18,6 @@ typedef struct Sep {
     int frame;
     const Ix **at;   /* where it is read, over the value axes of the sum */
     SepProg rescale; /* h(new) / h(old) */
-    double rate;     /* of its natural logarithm, per unit of new, at most; NAN: not known */
     const char *refused;
 } Sep;
 

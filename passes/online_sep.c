@@ -200,7 +200,7 @@ static bool is_f32(const Ctx *c, const Operand *o) {
 }
 
 static Part as_sum(Ctx *c, Part x) {
-    if (x.is == PURE) {
+    if (x.is == PURE && !x.sum.term.n) {
         Term t = {false, x.pure};
         vec_push(c->g->arena, &x.sum.term, t);
     }
@@ -329,6 +329,20 @@ static Part copied(Ctx *c, const Part *x) {
     return y;
 }
 
+/* A program, and a SUM where it is one: c m is m scaled by c. */
+static Part pure_op(Ctx *c, const Node *n, const Operand *in, Part *part) {
+    Part x = pure(c, n, in, part), y = {.is = NOT};
+    bool one = n->nin == 1 || part[0].is == FREE || part[1].is == FREE;
+    bool divisor = n->nin > 1 && part[1].is != FREE && !(op_traits(n->op) & OPT_Y);
+    if (x.is == NOT) return x;
+    for (int k = 0; k < n->nin; k++)
+        if (part[k].is == PURE) part[k] = as_sum(c, part[k]);
+    if (op_sep(n->op) == SEP_add) y = add(c, n, &part[0], &part[1]);
+    if (op_sep(n->op) == SEP_linear && one && !divisor) y = linear(c, n, in, part);
+    if (y.is == SUM) x.sum = y.sum;
+    return x;
+}
+
 static Part part_of(Ctx *c, const Operand *at);
 
 static Part part_of_op(Ctx *c, const Operand *at, const Node *n) {
@@ -343,7 +357,7 @@ static Part part_of_op(Ctx *c, const Operand *at, const Node *n) {
         part[k] = copied(c, &part[k]);
         fixed &= part[k].is == PURE || (part[k].is == FREE && !uses_reduced(c, &in[k]));
     }
-    if (fixed) return pure(c, n, in, part);
+    if (fixed) return pure_op(c, n, in, part);
     if (op_rule(n->op) == RULE_select || op_rule(n->op) == RULE_within)
         return choice(c, n, in, part);
     switch (op_sep(n->op)) {
@@ -376,63 +390,6 @@ static Part part_of(Ctx *c, const Operand *at) {
     return part_of_op(c, at, n);
 }
 
-/* ---- how fast it moves ---- */
-
-typedef struct Slope {
-    double by, num; /* per unit of the frame, at most; the number that it is, or NAN */
-} Slope;
-
-static Slope slope_of_op(Op op, const Slope *in, int n) {
-    Slope r = {NAN, NAN}, a = in[0], b = in[n > 1];
-    bool flat = a.by == 0 && b.by == 0;
-    if (flat) return (Slope){0, NAN};
-    double one = n == 1 && op_sep(op) == SEP_linear ? apply_to_one(op) : 0;
-    if (n == 1) r.by = op_sep(op) == SEP_linear ? one * a.by : NAN;
-    if (n == 2 && op_sep(op) == SEP_add) r.by = op_traits(op) & OPT_C ? a.by + b.by : a.by - b.by;
-    if (n == 2 && op_sep(op) == SEP_linear) {
-        EvalVal x = {.r = a.by}, y = {.r = b.num}, v[2] = {x, y};
-        if (b.by == 0) r.by = eval_op(op, DT_f32, DT_f32, v).r;
-        if (a.by == 0 && op_traits(op) & OPT_Y) r.by = a.num * b.by;
-    }
-    if (op == OP_max || op == OP_min) r.by = a.by == 0 ? b.by : b.by == 0 ? a.by : NAN;
-    return r;
-}
-
-static double slope(const SepProg *p) {
-    Slope stack[ITEMS_MAX + 2];
-    int n = 0;
-    for (int i = 0; i < p->n; i++) {
-        const SepItem *x = &p->v[i];
-        if (n > ITEMS_MAX) return NAN;
-        Slope s = {x->kind == SI_FRAME, x->kind == SI_CONST ? x->num : NAN};
-        if (x->kind == SI_OP) {
-            n -= op_arity(x->op);
-            s = slope_of_op(x->op, stack + n, op_arity(x->op));
-        }
-        stack[n++] = s;
-    }
-    return stack[0].by;
-}
-
-static double rate(const Ctx *c, const Part *x) {
-    double all = 0;
-    for (int i = 0; i < x->product.n; i++) {
-        const Hom *h = &x->product.v[i];
-        double by = 0;
-        for (int k = 0; k < h->of.term.n; k++) {
-            double s = slope(&h->of.term.v[k].p);
-            by += h->of.term.v[k].negative ? -s : s;
-        }
-        for (int k = 0; k < h->of.scale.n; k++) {
-            EvalVal v[2] = {{.r = by}, {.r = NAN}};
-            is_number(c->g, &h->of.scale.v[k].by, &v[1].r);
-            by = eval_op(h->of.scale.v[k].op, DT_f32, DT_f32, v).r;
-        }
-        all += (h->inverse ? -by : by) * log(apply_to_one(h->op)); /* hom(x) = hom(1)^x */
-    }
-    return all;
-}
-
 /* ---- a sum ---- */
 
 static Part product_of_factors(Ctx *c) {
@@ -461,10 +418,8 @@ bool online_separate(Graph *g, const Node *sum, int frame, const uint64_t *depen
     if (x.is == PRODUCT && !c.at) x = not(&c, "it depends on something else");
     SepProg p = quotient(&c, &x);
     if (x.is == PRODUCT && p.n > ITEMS_MAX) x = not(&c, "it is too large");
-    *out = (Sep){.frame = frame, .at = c.at, .rescale = p, .rate = NAN, .refused = c.refused};
-    if (x.is != PRODUCT) return false;
-    out->rate = rate(&c, &x);
-    return true;
+    *out = (Sep){.frame = frame, .at = c.at, .rescale = p, .refused = c.refused};
+    return x.is == PRODUCT;
 }
 
 uint64_t *online_depends(Arena *a, const Graph *g, int on) {

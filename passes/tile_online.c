@@ -4,8 +4,8 @@
  * those of all its reductions; where they differ, each has a guard. What stands in the loop reads
  * the carry of a frame as the frame.
  *
- * A frame may lag a block if its sums shrink when it moves, at a known rate: then what is summed is
- * at most 2^bits larger than by the true frame.
+ * Frames lag a block. How far one may is set by the type to which a factor of a product is rounded:
+ * what is summed is then at most 2^64 times what it is by the true frame, for f16 2^15 times.
  */
 #include "passes/online_int.h"
 #include "passes/tile_int.h"
@@ -78,19 +78,12 @@ static void put_factor(TileBuild *b, TCarry *c, const SepItem *i, const Node *n,
     vec_push(b->arena, &c->rescale, f);
 }
 
-/* How far the frame of x may be behind; 0: not at all. */
-static double bound_of(const TileBuild *b, const Member *x) {
-    const Node *n = b->g->nodes.v[x->node], *f = b->g->nodes.v[n->frame];
-    double shrinks = f->red == RED_max ? -x->sep.rate : x->sep.rate;
-    return shrinks > 0 ? online_bits(b->g, n) * log(2) / shrinks : 0;
-}
-
 /* All that follow a frame lag alike. */
 static double bound_of_all(const TileBuild *b, const Members *m, int frame) {
     double least = INFINITY;
     for (int i = 0; i < m->v.n; i++) {
         if (m->v.v[i].frame != frame) continue;
-        double bound = bound_of(b, &m->v.v[i]);
+        double bound = online_bits(b->g, b->g->nodes.v[m->v.v[i].node]) * log(2);
         if (bound < least) least = bound;
     }
     return least;
@@ -105,7 +98,7 @@ static TCarry carry_of(TileBuild *b, const Members *m, Member *x) {
     c.frame = m->v.v[x->frame].carry;
     for (int i = 0; i < x->sep.rescale.n; i++) put_factor(b, &c, &x->sep.rescale.v[i], n, x->map);
     c.bound = bound_of_all(b, m, x->frame);
-    c.lag = c.bound > 0;
+    c.lag = 1;
     return c;
 }
 
