@@ -19,14 +19,15 @@
  * this block is chosen, its state is moved there, and all iterations step that carry with the
  * frame's id reading as the frame chosen. lag 0 takes the frame as it is after this block; lag 1
  * keeps the frame of the block before as long as |log rescale(before, new)| <= bound (natural
- * logarithm; a first block has none to keep). A state's frame may be any reference value: these choices differ
- * in rounding only. A frame still at its identity (nothing but -inf came) is used as 0, so that
- * exp(-inf - -inf) does not arise while more may come. After the loop each state is moved to the
- * true frame; if that is still -inf, elements of -inf leave 0 * exp(0 - -inf) = NaN, as the plain
- * formula gives. A loop may be cut into parts, each from nothing: two partial states are merged by
- * moving both to the joint frame (the combine of the two) and combining; a part that stepped
- * nothing drops out. Inside its loop a state is read only as a frame, and what depends on a frame
- * goes nowhere but into steps of carries in that frame (or through inner loops on the way there).
+ * logarithm; a first block has none to keep). A state's frame may be any reference value: these
+ * choices differ in rounding only. A frame still at its identity (nothing but -inf came) is used as
+ * 0, so that exp(-inf - -inf) does not arise while more may come. After the loop each state is
+ * moved to the true frame; if that is still -inf, elements of -inf leave 0 * exp(0 - -inf) = NaN,
+ * as the plain formula gives. A loop may be cut into parts, each from nothing: two partial states
+ * are merged by moving both to the joint frame (the combine of the two) and combining; a part that
+ * stepped nothing drops out. Inside its loop a state is read only as a frame, and what depends on a
+ * frame goes nowhere but into steps of carries in that frame (or through inner loops on the way
+ * there).
  *
  * Stores. What a store writes may differ along the grid axes on which its place depends, and along
  * no others: of those others it is done at element 0. A grid axis on which the place of some store

@@ -21,6 +21,10 @@
  *      leave; fold has moved such conditions into `where` long before.
  *   4. f was read only where the domain has elements. A read that was inside by that alone becomes
  *      a checked one.
+ *   5. A factor of a max or min leaves it if it is positive and finite: the products are in the
+ * order of what is multiplied, rounded or not, and -inf stays what it is. Known to be so are
+ * numbers, sizes and indices from 1 on, and products, quotients, roots and powers of such (unless
+ * they leave f32's range).
  */
 #include "passes/contract_int.h"
 #include "passes/domain_int.h"
@@ -339,10 +343,83 @@ static Operand apply(Graph *g, const Node *n, const Leaving *out, Operand y) {
     return rb_read(g, m);
 }
 
+/* ---- max and min ---- */
+
+/* below: of what divides, 0 makes an infinity, which is beyond f32's range. */
+static bool is_positive(Graph *g, const Node *n, bool below, int depth) {
+    enum { DEEP = 16 };
+    if (n->kind == N_CONST)
+        return dtype_class(n->type) == DC_REAL ? n->num > 0 && isfinite(n->num) : n->inum > 0;
+    if (n->kind == N_INDEX) {
+        const Ix *x = ix_sub(g->ix, n->ix, ix_const(g->ix, 1)), **e = rb_extents(g, n, n->rank);
+        return below ? ix_prove_nonneg(g->ix, x, e, n->rank, NULL, 0) : rb_nonneg(g, x, n, n->rank);
+    }
+    if (n->kind != N_OP || depth == DEEP) return false;
+    bool all = true;
+    for (int k = 0; k < n->nin; k++) {
+        const Node *in = g->nodes.v[n->in[k].node];
+        bool exponent = k && n->op == OP_pow && in->kind == N_CONST, turn = n->op == OP_rsqrt;
+        if (n->op == OP_div) turn = k == 1;
+        if (n->op == OP_pow && g->nodes.v[n->in[1].node]->kind == N_CONST)
+            turn = g->nodes.v[n->in[1].node]->num < 0;
+        bool under = turn ? !below : below;
+        all &= !n->in[k].checked && (exponent || is_positive(g, in, under, depth + 1));
+    }
+    switch (n->op) {
+    case OP_mul:
+    case OP_div:
+    case OP_sqrt:
+    case OP_rsqrt:
+    case OP_pow: return all && n->type == DT_f32;
+    case OP_cast: return all && n->type == DT_f32;
+    case OP_copy: return all;
+    default: return false;
+    }
+}
+
+/* Operand k of what n takes the max of is positive and leaves. */
+static bool leaves_max(Rebuild *r, Node *n, const Node *x, int k, Operand *out) {
+    Split s = {.r = r, .g = r->g, .sum = n};
+    if (!rb_through(r->g, &n->in[0], k, out) || out->checked || uses_reduced(&s, out)) return false;
+    if (!is_positive(r->g, r->g->nodes.v[out->node], k && x->op == OP_div, 0)) return false;
+    Operand other;
+    if (!rb_through(r->g, &n->in[0], 1 - k, &other) || !uses_reduced(&s, &other)) return false;
+    if (dtype_value(r->g->nodes.v[other.node]->type) != DT_f32) return false;
+    rb_check_reads(r->g, n, n->rank, out);
+    return !out->checked && (k == 1 || x->op == OP_mul);
+}
+
+static bool visit_extreme(Rebuild *r, Node *n) {
+    Graph *g = r->g;
+    Operand y = rb_read(g, n), c;
+    bool some = false;
+    for (bool more = n->type == DT_f32; more;) {
+        const Node *x = g->nodes.v[n->in[0].node];
+        more = x->kind == N_OP && (x->op == OP_mul || x->op == OP_div) && x->type == DT_f32 &&
+               !n->in[0].checked;
+        int k = more && leaves_max(r, n, x, 1, &c) ? 1 : 0;
+        if (!more || (!k && !leaves_max(r, n, x, 0, &c))) break;
+        Operand rest;
+        more = rb_through(g, &n->in[0], 1 - k, &rest);
+        FK_ASSERT(more);
+        n->in[0] = rest;
+        y = op2(g, x->op, n->type, n, y, c);
+        some = true;
+    }
+    if (!some) return false;
+    g->nodes.v[y.node]->name = n->name;
+    n->name = NULL;
+    rb_replace(r, n, y);
+    return true;
+}
+
+/* ---- sums ---- */
+
 static bool visit(Rebuild *r, Node *n, void *ctx) {
     (void)ctx;
     Graph *g = r->g;
     int factors = n->nin - n->where, count = 0;
+    if (n->kind == N_REDUCE && (n->red == RED_max || n->red == RED_min)) return visit_extreme(r, n);
     if (n->kind != N_REDUCE || (n->red != RED_sum && n->red != RED_contract)) return false;
     Split s = {.r = r, .g = g, .sum = n};
     Operand *stays = ARENA_ARRAY(g->arena, Operand, factors + 1);
