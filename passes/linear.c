@@ -389,24 +389,25 @@ static bool leaves_max(Rebuild *r, Node *n, const Node *x, int k, Operand *out) 
     return !out->checked && (k == 1 || x->op == OP_mul);
 }
 
+/* The outermost leaves first, and comes back last. */
 static bool visit_extreme(Rebuild *r, Node *n) {
     Graph *g = r->g;
-    Operand y = rb_read(g, n), c;
-    bool some = false;
-    for (bool more = n->type == DT_f32; more;) {
+    Operand c[FACTORS], rest;
+    Op op[FACTORS];
+    int count = 0;
+    for (; count < FACTORS && n->type == DT_f32; count++) {
         const Node *x = g->nodes.v[n->in[0].node];
-        more = x->kind == N_OP && (x->op == OP_mul || x->op == OP_div) && x->type == DT_f32 &&
-               !n->in[0].checked;
-        int k = more && leaves_max(r, n, x, 1, &c) ? 1 : 0;
-        if (!more || (!k && !leaves_max(r, n, x, 0, &c))) break;
-        Operand rest;
-        more = rb_through(g, &n->in[0], 1 - k, &rest);
-        FK_ASSERT(more);
+        bool product = x->kind == N_OP && (x->op == OP_mul || x->op == OP_div);
+        if (!product || x->type != DT_f32 || n->in[0].checked) break;
+        int k = leaves_max(r, n, x, 1, &c[count]) ? 1 : 0;
+        if (!k && !leaves_max(r, n, x, 0, &c[count])) break;
+        if (!rb_through(g, &n->in[0], 1 - k, &rest)) break;
+        op[count] = x->op;
         n->in[0] = rest;
-        y = op2(g, x->op, n->type, n, y, c);
-        some = true;
     }
-    if (!some) return false;
+    if (!count) return false;
+    Operand y = rb_read(g, n);
+    for (int i = count - 1; i >= 0; i--) y = op2(g, op[i], n->type, n, y, c[i]);
     g->nodes.v[y.node]->name = n->name;
     n->name = NULL;
     rb_replace(r, n, y);
