@@ -106,9 +106,11 @@ bool group_unstore(Group *gr, int loop) {
 
 /* ---- tensor cores ---- */
 
+/* Bits of a factor that is read from memory. */
 static int width(const Group *gr, const Operand *o) {
     const Node *n = gr->g->nodes.v[o->node];
-    return dtype_class(n->type) == DC_REAL ? dtype_bits(n->type) : 0;
+    bool there = n->kind == N_INPUT || gr->store[n->id];
+    return there && dtype_class(n->type) == DC_REAL ? dtype_bits(n->type) : 0;
 }
 
 typedef struct Shape {         /* of the products of a loop */
@@ -117,6 +119,10 @@ typedef struct Shape {         /* of the products of a loop */
     int batches, frames, open; /* open: outer ones with columns that are not known */
     bool fast;
 } Shape;
+
+static bool is_inner(const Group *gr, const Node *n) {
+    return n->kind == N_REDUCE && n->red == RED_contract && n->loop < 0 && !gr->store[n->id];
+}
 
 static void note_outer(const Group *gr, Shape *s, const Node *n) {
     int a = width(gr, &n->in[0]), b = width(gr, &n->in[1]);
@@ -161,7 +167,7 @@ uint64_t group_online_columns(const Group *gr, const Node *n) {
     online_pairs(gr->g, n, &pairs);
     for (int i = 0; i < pairs.n; i++) {
         const Node *x = gr->g->nodes.v[pairs.v[i].node];
-        if (x->kind != N_REDUCE || x->red != RED_contract || x->loop >= 0) continue;
+        if (!is_inner(gr, x)) continue;
         for (int a = 0; a < n->rank; a++)
             for (int d = 0; d < x->rank; d++)
                 if (ix_uses_axis(pairs.v[i].map[d], a)) columns &= ~((uint64_t)1 << a);

@@ -109,6 +109,16 @@ static bool shares_product(const Loop *l, const Find *f) {
 
 /* ---- joining ---- */
 
+/* Whether the domain has an element (linear.c counts it) is told where its elements are met. */
+static bool shares_condition(const Online *on, const Loop *l, const Node *n) {
+    for (int i = 0; i < l->member.n && n->where; i++) {
+        const Node *m = on->g->nodes.v[l->member.v[i]];
+        if (!m->where || m->in[m->nin - 1].node != n->in[n->nin - 1].node) continue;
+        if (on->g->nodes.v[n->in[0].node]->kind == N_CONST) return true;
+    }
+    return false;
+}
+
 static bool separates(Online *on, const Loop *l, const Node *n, int *frame) {
     uint64_t bit = (uint64_t)1 << (l - on->loop);
     Sep s;
@@ -139,7 +149,8 @@ static bool join(Online *on, const Node *n, const Find *f) {
         if (!online_same_range(n, on->g->nodes.v[l->member.v[0]])) continue;
         int frame = -1;
         bool apart = !(on->depends[n->id] >> k & 1);
-        if (apart ? !shares_product(l, f) : !separates(on, l, n, &frame)) continue;
+        if (apart && !shares_product(l, f) && !shares_condition(on, l, n)) continue;
+        if (!apart && !separates(on, l, n, &frame)) continue;
         enter(on, l, n, frame, f);
         return true;
     }
