@@ -38,8 +38,7 @@ static bool is_over(const TProg *t, const TInst *i, int axis) {
 }
 
 /* The product that the loop sums: load, load, mul, step and no more. */
-static bool find_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q,
-                         Str *why) {
+bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q, Str *why) {
     if (loop->carries.n != 1) return no(why, "%d carried values, not one", loop->carries.n);
     const TCarry *c = &loop->carries.v[0];
     if (c->type != DT_f32 || c->red != RED_sum || c->frame >= 0 || c->has_finish)
@@ -61,7 +60,7 @@ static bool find_product(const TProg *t, const TInst *loop, const TInst **p, con
     return true;
 }
 
-static bool find_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f, Str *why) {
+bool mma_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f, Str *why) {
     const TTensor *x = &t->tensors.v[load->tensor];
     *f = (MmaFactor){.load = load, .type = x->type, .row = -1, .depth = -1};
     if (x->rank > 5) return no(why, "%s has rank %d, above 5", x->name, x->rank);
@@ -140,7 +139,7 @@ static bool pointwise(const TProg *t, const Mma *m, Str *why) {
 }
 
 /* Bytes of an element, 0: the two do not go together. */
-static int factor_size(DType p, DType q) {
+int mma_pair_size(DType p, DType q) {
     if (p == q && (p == DT_bf16 || p == DT_f16)) return 2;
     bool fp8 = (p == DT_e4m3 || p == DT_e5m2) && (q == DT_e4m3 || q == DT_e5m2);
     return fp8 ? 1 : 0;
@@ -166,10 +165,10 @@ static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
         if (!m->loop && t->body.inst.v[k]->kind == T_LOOP) m->loop = t->body.inst.v[k];
     if (!m->loop) return no(why, "no loop");
     const TInst *p = NULL, *q = NULL;
-    if (!find_product(t, m->loop, &p, &q, why)) return false;
+    if (!mma_product(t, m->loop, &p, &q, why)) return false;
     m->carry = m->loop->carries.v[0].id;
     m->k = m->loop->axis;
-    m->size = factor_size(t->tensors.v[p->tensor].type, t->tensors.v[q->tensor].type);
+    m->size = mma_pair_size(t->tensors.v[p->tensor].type, t->tensors.v[q->tensor].type);
     if (!m->size) return no(why, "the factors are neither of one 16-bit float type nor of fp8");
     if (rows < 0 && !find_axes(t, p, q, &m->rows, &m->cols, why)) return false;
     bool p_rows = uses_axis(p, m->rows) || uses_axis(q, m->cols);
@@ -177,8 +176,8 @@ static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     if (uses_axis(a, m->cols) || uses_axis(b, m->rows) || !is_over(t, a, m->rows) ||
         !is_over(t, b, m->cols))
         return no(why, "a factor has no axis of its own");
-    if (!find_factor(t, a, m->rows, m->k, &m->a, why) ||
-        !find_factor(t, b, m->cols, m->k, &m->b, why))
+    if (!mma_factor(t, a, m->rows, m->k, &m->a, why) ||
+        !mma_factor(t, b, m->cols, m->k, &m->b, why))
         return false;
     if (m->a.vector && m->b.vector) return no(why, "both factors are vectors");
     return pointwise(t, m, why) && find_blocks(m, why);
@@ -233,7 +232,7 @@ static bool legal_regs(int n) {
 }
 
 /* The warps of load and slab are one warpgroup. */
-static bool read_roles(const Schedule *s, MmaTiles *w, Str *why) {
+bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why) {
     const SRole *load = role(s, "load"), *mma = role(s, "mma"), *slab = role(s, "slab");
     int slabs = slab ? slab->warps : 0;
     w->carried = slab != NULL;
@@ -241,7 +240,8 @@ static bool read_roles(const Schedule *s, MmaTiles *w, Str *why) {
         return no(why, "the roles are not load with 4 warps (those of slab among them) and mma "
                        "with a multiple of 4");
     w->groups = mma->warps / 4;
-    if (w->groups > 2) return no(why, "%d groups multiply, at most 2 are built", w->groups);
+    if (w->groups > most)
+        return no(why, "%d groups multiply, at most %d are built", w->groups, most);
     if (slab && (slabs != w->groups || slab->regs != load->regs))
         return no(why, "slab needs a warp a group and the registers of load");
     w->load_regs = load->regs, w->mma_regs = mma->regs;
@@ -455,6 +455,8 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_promote(s, w, why)) return false;
     if (!mma_read_slabs(t, s, m, w, why)) return false;
+    if (s->dynamic) return no(why, "tiles are not handed out here");
+    if (w->over) return no(why, "slabs over factors are not built here");
     w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES) + w->groups * w->ring * w->chunk_bytes;
     if (w->carried)
         w->smem += w->groups * w->ring * (BARRIER_BYTES + 4 * t->ngrid) + BARRIER_BYTES / 2;
@@ -474,8 +476,8 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *w
     if (!mma_nest(t, &m->nest, why) || !read_axes(t, s, &m->nest, &rows, &cols, w, why))
         return false;
     t = m->nest.t;
-    return find(t, rows, cols, m, why) && read_roles(s, w, why) && read_stages(s, m, w, why) &&
-           fits(t, s, m, w, why) && mma_fits_blocks(m, w, why);
+    return find(t, rows, cols, m, why) && mma_read_roles(s, 2, w, why) &&
+           read_stages(s, m, w, why) && fits(t, s, m, w, why) && mma_fits_blocks(m, w, why);
 }
 
 static bool whole_pieces(const TProg *t, const TInst *i) {

@@ -120,6 +120,7 @@ typedef struct MmaTiles {
     MmaStaged staged[MMA_STAGED], brought[MMA_STAGED]; /* stores, loads */
     int nstaged, nbrought, chunk, ring;
     int chunk_bytes; /* of a group */
+    bool over;       /* slabs lie over what was loaded for the tile (online.h) */
     bool carried;    /* warps of their own (role slab) issue the copies, bring the loads */
     bool meet;       /* a store lies over what is read by other threads than write it */
     int split;       /* most parts along k of the tiles of the last round; 1: all are whole */

@@ -7,6 +7,14 @@
 /* Says why not; always false. */
 FK_PRINTF(2, 3) bool mma_no(Str *why, const char *fmt, ...);
 
+/* The product that a loop sums: load, load, mul, step and no more. */
+bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q, Str *why);
+bool mma_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f, Str *why);
+/* Bytes of an element, 0: the two do not go together. */
+int mma_pair_size(DType p, DType q);
+/* The roles load, mma (at most `most` groups), slab. */
+bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why);
+
 /* Do tiles hold whole blocks of what is reduced (mma_nest.c)? */
 bool mma_fits_blocks(const Mma *m, const MmaTiles *w, Str *why);
 /* Shared memory that reductions of rows need, behind all else. */

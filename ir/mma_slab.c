@@ -88,6 +88,7 @@ static bool add(const SValue *v, MmaStaged s, MmaTiles *w, Str *why) {
         return no(why, "a slab needs a swizzle of 32, 64 or 128");
     if (v->buffers < 1 || v->buffers > 8) return no(why, "%d slabs; 1 to 8 are right", v->buffers);
     if (v->plain) return no(why, "a slab is not plain");
+    w->over |= v->over;
     if (*n == MMA_STAGED) return no(why, "more than %d slabs of one kind", MMA_STAGED);
     s.swizzle = v->swizzle;
     s.evict = v->evict;

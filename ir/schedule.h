@@ -79,6 +79,7 @@ typedef struct SValue { /* where a value lives between its definition and its us
     int slabs;   /* of a staged store: boxes side by side in a buffer; 0 reads as 1 */
     SEvict evict;
     bool plain; /* a load: comes by plain loads, whatever `move` says */
+    bool over;  /* a staged store: its slabs lie over what was loaded once for the tile */
 } SValue;
 
 typedef struct SOp { /* an instruction of a loop body, by the value it defines */
@@ -111,6 +112,7 @@ typedef struct Schedule {
     int promote;      /* elements of the outermost loop that the tensor core sums alone; 0: all */
     int pieces, sets; /* with promote; 0 reads as 1 */
     bool pingpong, turns, persistent;
+    bool dynamic;   /* persistent: a CTA takes the next tile that nobody has */
     const Ix *cost; /* predicted nanoseconds, of sizes; NULL: not said. Not in the text. */
 } Schedule;
 

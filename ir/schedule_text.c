@@ -5,12 +5,12 @@
  * "threads" INT | "axis" NAME ["lanes" INT] ["regs" INT] ["vec" INT] ["tile" INT] ["shared"]
  * absent: 1 | "value" VALUE "place" ("reg" | "smem" | "global")
  *                 ["buffers" INT] ["swizzle" INT] ["slabs" INT] ["evict" ("first" | "last")]
- *                 ["plain"]
+ *                 ["plain"] ["over"]
  *               | "op" VALUE ["stage" INT] ["order" INT] ["wait" VALUE] ["release" VALUE]
  *               | "role" NAME ["warps" INT] ["regs" INT]
  *               | "cluster" INT INT INT | "raster" INT | "split" INT | "halves" INT
  *               | "promote" INT ["pieces" INT] ["sets" INT]
- *               | "pingpong" | "turns" | "persistent"
+ *               | "pingpong" | "turns" | "persistent" | "dynamic"
  *     VALUE    := "%" INT
  *
  * What is absent is 0 (no such thing). An example:
@@ -61,7 +61,8 @@ static void put_lists(Str *out, const Schedule *s, const IxNames *names) {
         put_int(out, "swizzle", v->swizzle, 0);
         put_int(out, "slabs", v->slabs, 0);
         if (v->evict) str_printf(out, " evict %s", evict_name[v->evict]);
-        str_add(out, v->plain ? " plain\n" : "\n");
+        str_add(out, v->plain ? " plain" : "");
+        str_add(out, v->over ? " over\n" : "\n");
     }
     for (int i = 0; i < s->ops.n; i++) {
         const SOp *o = &s->ops.v[i];
@@ -105,6 +106,7 @@ void schedule_print(Str *out, const Schedule *s, const TProg *t) {
         str_addc(out, '\n');
     }
     if (s->pingpong) str_add(out, "  pingpong\n");
+    if (s->dynamic) str_add(out, "  dynamic\n");
     if (s->turns) str_add(out, "  turns\n");
     if (s->persistent) str_add(out, "  persistent\n");
     str_add(out, "}\n");
@@ -161,6 +163,7 @@ static bool read_place(Reader *r) {
     if (text_accept(r->t, "slabs")) v.slabs = read_int(r);
     if (text_accept(r->t, "evict")) v.evict = (SEvict)read_word(r, evict_name, 3);
     v.plain = text_accept(r->t, "plain");
+    v.over = text_accept(r->t, "over");
     vec_push(r->a, &r->s->values, v);
     return true;
 }
@@ -216,6 +219,7 @@ static bool read_line(Reader *r) {
     if (text_accept(t, "halves")) return read_number(r, &s->halves);
     if (text_accept(t, "promote")) return read_promote(r);
     if (text_accept(t, "pingpong")) return s->pingpong = true;
+    if (text_accept(t, "dynamic")) return s->dynamic = true;
     if (text_accept(t, "turns")) return s->turns = true;
     if (text_accept(t, "persistent")) return s->persistent = true;
     return false;

@@ -1,5 +1,5 @@
 /* schedule_verify.c - what any schedule must keep, whatever the backend makes of it. */
-#include "ir/mma.h"
+#include "ir/online.h"
 #include "ir/target.h"
 #include "ir/tile_int.h"
 
@@ -172,9 +172,16 @@ static void verify_wgmma_tier(Verify *v) {
     Mma m;
     MmaTiles tiles;
     Str why = {0};
-    bool ok = mma_schedule(v->t, v->s, &m, &tiles, &why);
+    Arena a = {0};
+    Online o;
+    OnlineTiles blocks;
+    Str other = {0};
+    bool ok = online_find(&a, v->t, &o, &other) ? online_schedule(&a, v->t, v->s, &o, &blocks, &why)
+                                                : mma_schedule(v->t, v->s, &m, &tiles, &why);
     need(v, ok, "%s", ok ? "" : str_get(&why));
+    str_free(&other);
     str_free(&why);
+    arena_free(&a);
 }
 
 bool schedule_verify(const Schedule *s, const TProg *t, Str *why) {

@@ -355,6 +355,7 @@ bool pass_schedule(PassCtx *cx, Graph *g) {
         Step *s = &p->steps.v[i];
         s->schedules.n = 0;
         const Ix *cost = schedule_wgmma(cx, s);
+        schedule_online(cx, s);
         Schedule *general = schedule_general(cx->arena, s->tile, cx);
         general->cost = cost;
         vec_push(cx->arena, &s->schedules, general);

@@ -11,6 +11,7 @@ const Ix *schedule_wgmma(PassCtx *cx, Step *step);
 
 /* The program with an axis of one position before all others (schedule_vector.c). */
 TProg *schedule_with_row(const TProg *t);
+void schedule_online(PassCtx *cx, Step *step);
 
 /* Slabs of what follows the loop (schedule_slab.c). */
 typedef struct SlabShape {

@@ -62,6 +62,10 @@ static void through(Lower *l, const TInst *i, Approx a) {
     case OP_min:
     case OP_max: need(l, arg[0], a), need(l, arg[1], a); return;
     case OP_select: need(l, arg[0], APPROX_NONE), need(l, arg[1], a), need(l, arg[2], a); return;
+    case OP_exp:
+    case OP_exp2: /* of what a product rounds to 16 bits */
+        need(l, arg[0], l->online && a >= APPROX_FINE ? APPROX_FINE : APPROX_NONE);
+        return;
     case OP_within: need(l, arg[0], APPROX_NONE), need(l, arg[1], a); return;
     default:
         for (int k = 0; k < i->nargs; k++) need(l, arg[k], APPROX_NONE);
@@ -101,7 +105,10 @@ static void block(Lower *l, const TBlock *b) {
         case T_LOOP:
             for (int c = 0; c < i->carries.n; c++) {
                 const TCarry *y = &i->carries.v[c];
-                if (y->frame >= 0) need(l, y->frame, APPROX_NONE);
+                /* Sums in a frame are of what is as good as a tensor core's own sums. */
+                if (y->frame >= 0 && l->online && !l->o->strict && l->approx[y->id] < APPROX_FINE)
+                    l->approx[y->id] = APPROX_FINE;
+                if (y->frame >= 0) need(l, y->frame, l->online ? APPROX_FINE : APPROX_NONE);
                 if (dtype_class(y->type) != DC_REAL) need(l, y->id, APPROX_NONE);
             }
             block(l, &i->body);

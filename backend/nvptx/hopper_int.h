@@ -9,6 +9,7 @@
 
 Val ptx_map_address(Lower *l, const char *kernel, int param); /* of a by-value parameter */
 void ptx_map_prefetch(Lower *l, Val map);
+Val ptx_opaque(Lower *l, Val v);     /* i32; as it is, but LLVM does not know that */
 Val ptx_shfl_first(Lower *l, Val v); /* i32 of lane 0: uniform in a warp, and ptxas knows it */
 void ptx_setmaxnreg(Lower *l, int regs, bool more);
 
@@ -75,5 +76,22 @@ void ptx_wgmma(Lower *l, const Wgmma *w, Val a, Val b, Val add, Val *acc);
  * acc, of a batch that is done then, may be read. */
 void ptx_wgmma_wait_group(Lower *l, int pending);
 void ptx_wgmma_wait(Lower *l, int pending, int n, Val *acc);
+
+/* The same where operands are cut into pieces (ptx_wgmma.c): 64 rows x n, k16 a step, descriptors
+ * with one high word. In units of 16 bytes: from a step to the next in a piece, from a piece to the
+ * next, which come every per_piece steps. scores: both in shared memory, K-major; overwrites acc.
+ * rows: a in registers, four words a step; b MN-major; adds to acc; several with one group: the
+ * first makes the fence, the last commits. */
+typedef struct WgmmaPieces {
+    DType type;
+    int n, steps, per_piece;
+    int a_step, a_piece, b_step, b_piece;
+    uint32_t high;
+} WgmmaPieces;
+void ptx_wgmma_scores(Lower *l, const WgmmaPieces *w, Val a, Val b, Val *acc);
+void ptx_wgmma_rows(Lower *l, const WgmmaPieces *w, const Val *a, Val b, Val *acc, bool first,
+                    bool last);
+/* Floats that are made before this are not made later, nor what uses them earlier. */
+void ptx_hold(Lower *l, int n, Val *v);
 
 #endif

@@ -13,6 +13,7 @@
 #include "backend/nvptx/head_int.h"
 #include "backend/nvptx/nvptx_int.h"
 #include "backend/nvptx/ptx_int.h"
+#include "ir/online.h"
 
 #include <string.h>
 
@@ -55,6 +56,16 @@ static Val fast_element(Lower *l, const void *ctx, const Val *in) {
     return fast_emit(l, c->i->op, l->approx[c->i->id], &c->poly, x);
 }
 
+static Val reciprocal(Lower *l, const void *ctx, const Val *in) {
+    const OpCtx *c = ctx;
+    return ptx_rcp(l, type_widen(l, c->from[0], DT_f32, in[0]));
+}
+
+static Val times_element(Lower *l, const void *ctx, const Val *in) {
+    const OpCtx *c = ctx;
+    return LLVMBuildFMul(l->b, type_widen(l, c->from[0], DT_f32, in[0]), in[1], "");
+}
+
 /* A function of a polynomial of a value is made of that value at once. */
 static Frag emit_fast(Lower *l, const TInst *i) {
     int at = i->args[0];
@@ -67,6 +78,12 @@ static Frag emit_fast(Lower *l, const TInst *i) {
         c.poly = l->poly[at];
         c.from[0] = l->type[c.poly.base];
         in[0] = value_of(l, c.poly.base);
+    }
+    if (i->op == OP_div && in[1].n < in[0].n && l->online) { /* once for all that it divides */
+        c.from[0] = l->type[i->args[1]];
+        in[1] = frag_map(l, reciprocal, &c, &in[1], 1);
+        c.from[0] = l->type[at];
+        return frag_map(l, times_element, &c, in, 2);
     }
     return frag_map(l, fast_element, &c, in, i->nargs);
 }
@@ -352,6 +369,14 @@ static bool few_axes(const Step *s, Diags *d) {
     return false;
 }
 
+static bool is_online(Arena *a, const TProg *t) {
+    Online o;
+    Str why = {0};
+    bool is = online_find(a, t, &o, &why);
+    str_free(&why);
+    return is;
+}
+
 bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
                    const BackendOptions *o, Diags *d, Kernel *k, Str *llvm) {
     bool general = sch->move == MOVE_plain && sch->mul == MUL_fma;
@@ -368,7 +393,9 @@ bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
     lower_init(&l, a, s->tile, sch, o);
     l.plan = p;
     module_begin(&l, k->name);
-    bool ok = general ? emit_kernel(&l, k, d) : wgmma_emit(&l, k, d);
+    bool ok = general                 ? emit_kernel(&l, k, d)
+              : is_online(a, s->tile) ? online_emit(&l, k, d)
+                                      : wgmma_emit(&l, k, d);
     if (ok) {
         annotate(&l);
         const char *body = module_emit(&l, k->ptx_version, llvm);

@@ -127,6 +127,7 @@ typedef struct Lower {
     int shared_bytes;
     bool math;      /* a function of libclc is used */
     bool unit_last; /* the last dimension of every tensor has stride 1: guarded */
+    bool online;    /* wgmma, and products of what was made of products */
     bool roles;     /* warps have roles: nothing may move between their regions */
 } Lower;
 
@@ -219,6 +220,8 @@ void block_enter(Lower *l, LLVMBasicBlockRef b);
 
 /* Makes the body, l->fn, and what k says about its launch. */
 bool wgmma_emit(Lower *l, Kernel *k, Diags *d);
+/* The same for programs of the kind of ir/online.h (online.c). */
+bool online_emit(Lower *l, Kernel *k, Diags *d);
 
 /* ---- module.c: LLVM itself
  * ------------------------------------------------------------------------------- */

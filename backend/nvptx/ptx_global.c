@@ -17,6 +17,12 @@ Val ptx_atomic_count(Lower *l, Val ptr, Val by) {
                    ASM_EFFECT, l->i32, arg, 2);
 }
 
+Val ptx_atomic_wrap(Lower *l, Val ptr, Val last) {
+    Val arg[2] = {ptr, last};
+    return ptx_asm(l, "atom.relaxed.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}",
+                   ASM_EFFECT, l->i32, arg, 2);
+}
+
 Val ptx_load_acquire(Lower *l, Val ptr) {
     return ptx_asm(l, "ld.acquire.gpu.global.u32 $0, [$1];", "=r,l,~{memory}", ASM_EFFECT, l->i32,
                    &ptr, 1);

@@ -34,6 +34,8 @@ void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred)
  * side by side, aligned to 16 bytes. */
 Val ptx_atomic_add(Lower *l, Val ptr, Val by);   /* what was there */
 Val ptx_atomic_count(Lower *l, Val ptr, Val by); /* the same, and orders nothing else */
+Val ptx_atomic_wrap(Lower *l, Val ptr,
+                    Val last); /* counts to `last`, then from 0 again; orders nothing */
 Val ptx_load_acquire(Lower *l, Val ptr);
 void ptx_store_relaxed(Lower *l, Val ptr, Val v);
 void ptx_store_floats(Lower *l, Val ptr, int64_t offset, const Val *v);

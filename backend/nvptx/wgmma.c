@@ -225,7 +225,7 @@ static void emit_consumer(Wg *w) {
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
-static Val shared_base(Wg *w) {
+Val wg_shared_base(Wg *w) {
     Lower *l = w->l;
     Val g = LLVMAddGlobalInAddressSpace(l->mod, LLVMArrayType2(l->i8, 0), "stages", 3);
     LLVMSetLinkage(g, LLVMExternalLinkage);
@@ -266,7 +266,7 @@ static void emit_body(Wg *w) {
         w->stride = LLVMBuildLShr(l->b, w->stride, i32c(l, 1), "");
     }
     w->role = ptx_shfl_first(l, LLVMBuildLShr(l->b, w->tid, i32c(l, 7), ""));
-    w->smem = shared_base(w);
+    w->smem = wg_shared_base(w);
     w->slabs = LLVMBuildAdd(l->b, w->smem, i32c(l, w->t.stages * w->t.stage_bytes), "");
     int slab_bytes = w->t.groups * w->t.ring * w->t.chunk_bytes;
     w->bars = LLVMBuildAdd(l->b, w->slabs, i32c(l, slab_bytes), "");
@@ -291,7 +291,7 @@ static void emit_body(Wg *w) {
 }
 
 /* The kernel: its body, once. Tensor maps are its own, by value; the body names them in PTX. */
-static void make_kernel(Wg *w) {
+void wg_make_kernel(Wg *w) {
     Lower *l = w->l;
     Val body = l->fn, fn = LLVMAddFunction(l->mod, w->kernel, params_type(l, false));
     unsigned n = LLVMCountParams(fn);
@@ -314,7 +314,7 @@ static void make_kernel(Wg *w) {
     l->body = body;
 }
 
-static void builders(Lower *l) {
+void wg_builders(Lower *l) {
     Ty ft = LLVMFunctionType(LLVMVoidTypeInContext(l->cx), NULL, 0, 0);
     l->fn = LLVMAddFunction(l->mod, "fk_body", ft);
     LLVMBasicBlockRef frame = block_new(l, "frame"), entry = block_new(l, "entry");
@@ -356,7 +356,7 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     }
     l->t = w.m.t;
     l->unit_last = l->roles = true;
-    builders(l);
+    wg_builders(l);
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
     values_find(l);
     sums_differ(&w);
@@ -377,7 +377,7 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     LLVMBuildBr(l->frame, entry);
     wg_guards(&w, k);
     bool ok = params_finish(l, k, d);
-    if (ok) make_kernel(&w);
+    if (ok) wg_make_kernel(&w);
     LLVMDisposeBuilder(l->frame);
     LLVMDisposeBuilder(l->entry);
     LLVMDisposeBuilder(l->b);

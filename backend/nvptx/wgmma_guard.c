@@ -86,10 +86,10 @@ static void guard_plain(Wg *w, Kernel *k, const MmaFactor *f) {
 }
 
 /* A load that TMA brings. */
-static void guard_map_in(Wg *w, Kernel *k, const TInst *load) {
+void wg_guard_map_in(Wg *w, Kernel *k, const Mma *m, const TInst *load) {
     IxPool *p = w->l->t->ix;
     int unit;
-    const Ix *begin = mma_begins(&w->m, load, &unit);
+    const Ix *begin = mma_begins(m, load, &unit);
     FK_ASSERT(begin);
     guard_map(w, k, tensor_of(w, load));
     nonneg(w, k, ix_neg(p, ix_mod(p, begin, ix_const(p, unit))));
@@ -99,12 +99,12 @@ static void guard_factor(Wg *w, Kernel *k, const MmaFactor *f, const MmaSmem *s)
     if (s->plain)
         guard_plain(w, k, f);
     else
-        guard_map_in(w, k, f->load);
+        wg_guard_map_in(w, k, &w->m, f->load);
 }
 
 /* A map that is stored through: rows are whole 16-byte pieces. Seen on the H200: a row of one f16
  * was stored as four bytes, into what lies behind it. */
-static void guard_map_out(Wg *w, Kernel *k, const TTensor *x) {
+void wg_guard_map_out(Wg *w, Kernel *k, const TTensor *x) {
     IxPool *p = w->l->t->ix;
     guard_map(w, k, x);
     const Ix *bytes = ix_mul(p, x->dims[x->rank - 1], ix_const(p, dtype_bits(x->type) / 8));
@@ -124,8 +124,9 @@ void wg_guards(Wg *w, Kernel *k) {
     wg_split_memory(w, k);
     guard_factor(w, k, &w->m.a, &w->t.a);
     guard_factor(w, k, &w->m.b, &w->t.b);
-    for (int i = 0; i < w->t.nstaged; i++) guard_map_out(w, k, tensor_of(w, w->t.staged[i].inst));
-    for (int i = 0; i < w->t.nbrought; i++) guard_map_in(w, k, w->t.brought[i].inst);
+    for (int i = 0; i < w->t.nstaged; i++)
+        wg_guard_map_out(w, k, tensor_of(w, w->t.staged[i].inst));
+    for (int i = 0; i < w->t.nbrought; i++) wg_guard_map_in(w, k, &w->m, w->t.brought[i].inst);
     for (int i = 0; i < t->tensors.n; i++) {
         const TTensor *x = &t->tensors.v[i];
         if (x->mem == TM_TEMP || !x->rank) continue;

@@ -10,6 +10,13 @@
 #include "backend/nvptx/hopper_int.h"
 #include "ir/mma.h"
 
+/* A second sum over the same rows and columns. */
+typedef struct WgMore {
+    int carry;
+    const Val *v;
+} WgMore;
+enum { WG_MORE = 3 };
+
 typedef struct Wg {
     Lower *l;
     const char *kernel; /* entry point */
@@ -39,6 +46,8 @@ typedef struct Wg {
     Val row, col;       /* i32: of the thread's first element in the tile */
     Val *set[2];        /* partial sums of a piece */
     bool direct;        /* what is emitted now stores from registers whatever the schedule says */
+    WgMore more[WG_MORE];
+    int nmore;
     struct WgReduce *reduce; /* wgmma_reduce.c */
     struct WgPlain
         *plain; /* of the loading group, if TMA does not bring all (wgmma_load_plain.c) */
@@ -75,6 +84,7 @@ int wg_pair(const Wg *w);                    /* CTAs of a cluster */
 void wg_release(Wg *w, Val stage, Val pred); /* by a group: it has read the stage; NULL: always */
 
 Val wg_phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before);
+Val wg_phi_first(Lower *l, LLVMBasicBlockRef at, Val from, LLVMBasicBlockRef before); /* there */
 void wg_phi_next(Lower *l, Val p, Val v); /* from where code goes now */
 /* for (item = first; item < items of work; item += stride) do_tile */
 Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile);
@@ -179,6 +189,11 @@ void wg_slab_take(Wg *w);            /* waits for the next slab, sets w->slab */
 void wg_slab_give(Wg *w);            /* it was read and written */
 
 void wg_guards(Wg *w, Kernel *k);
+void wg_guard_map_in(Wg *w, Kernel *k, const Mma *m, const TInst *load); /* that TMA brings */
+void wg_guard_map_out(Wg *w, Kernel *k, const TTensor *x); /* the same, to store through */
+void wg_builders(Lower *l); /* the body, with a builder for each of its parts */
+Val wg_shared_base(Wg *w);  /* i32 */
+void wg_make_kernel(Wg *w); /* around the body */
 KTmap wg_map(const Wg *w, const MmaFactor *f, const MmaSmem *s); /* of one box */
 
 Val uniform32(Wg *w, const Ix *x); /* of sizes, below 2^31 */

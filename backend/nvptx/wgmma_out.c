@@ -4,7 +4,9 @@
 #include "backend/nvptx/wgmma_int.h"
 
 static bool over_cols(const Wg *w, const TInst *i) {
-    return i->kind == T_STORE || (i->id >= 0 && (w->l->deps[i->id] >> w->m.cols & 1));
+    for (int d = 0; i->kind == T_STORE && d < i->nix; d++)
+        if (ix_uses_axis(i->ix[d], w->m.cols)) return true;
+    return i->id >= 0 && (w->l->deps[i->id] >> w->m.cols & 1);
 }
 
 /* What is the same along columns, beside the loop. */
@@ -15,17 +17,24 @@ void wg_emit_rows(Wg *w) {
             emit_inst(w->l, b->inst.v[k]);
 }
 
-/* The part of the accumulator at the open rows and columns, which begin at column `from`. */
-static void show_acc(Wg *w, const Acc *acc, int from) {
+/* Registers of an accumulator, at the open rows and columns, which begin at column `from`. */
+static Frag part_of(Wg *w, const Val *v, int cols, int from) {
     Lower *l = w->l;
     Frag f = frag_new(l, axis_bit(w->m.rows) | axis_bit(w->m.cols));
-    int per_block = acc->cols / 2;
+    int per_block = cols / 2;
     for (int i = 0; i < f.n; i++) {
         int r = frag_coord(l, f.mask, i, w->m.rows);
         int c = frag_coord(l, f.mask, i, w->m.cols) + from / 4;
-        f.v[i] = acc->v[r / 2 * per_block + c / 2 * 4 + r % 2 * 2 + c % 2];
+        f.v[i] = v[r / 2 * per_block + c / 2 * 4 + r % 2 * 2 + c % 2];
     }
-    l->value[w->m.carry] = f;
+    return f;
+}
+
+/* The part of the accumulator at the open rows and columns, which begin at column `from`. */
+static void show_acc(Wg *w, const Acc *acc, int from) {
+    w->l->value[w->m.carry] = part_of(w, acc->v, acc->cols, from);
+    for (int k = 0; k < w->nmore; k++)
+        w->l->value[w->more[k].carry] = part_of(w, w->more[k].v, acc->cols, from);
 }
 
 /* Columns worked on together after the loop: about 16 elements a thread (fewer where several
@@ -153,7 +162,7 @@ static bool is_heavy(const Wg *w) {
 void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0) {
     int cols = w->t.chunk ? w->t.chunk : slab_cols(w);
     wg_reduce_begin(w);
-    if (is_heavy(w))
+    if (!w->nmore && is_heavy(w))
         parts_in_loop(w, acc, row, col0, cols);
     else
         parts_in_line(w, acc, row, col0, cols);

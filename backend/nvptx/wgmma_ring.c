@@ -77,6 +77,14 @@ Val wg_phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before) {
     return p;
 }
 
+Val wg_phi_first(Lower *l, LLVMBasicBlockRef at, Val from, LLVMBasicBlockRef before) {
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    LLVMPositionBuilderBefore(l->b, LLVMGetFirstInstruction(at));
+    Val p = wg_phi(l, LLVMTypeOf(from), from, before);
+    LLVMPositionBuilderAtEnd(l->b, here);
+    return p;
+}
+
 void wg_phi_next(Lower *l, Val p, Val v) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
     LLVMAddIncoming(p, &v, &here, 1);

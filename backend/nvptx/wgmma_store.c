@@ -137,8 +137,12 @@ void wg_copy(Wg *w, Val slab, Val row, Val col, Val pred) {
 
 void wg_flush(Wg *w, Val row, Val col, Val slot, int pending) {
     Lower *l = w->l;
-    Val place = LLVMBuildMul(l->b, w->group, i32c(l, w->t.ring), "");
-    place = LLVMBuildMul(l->b, LLVMBuildAdd(l->b, place, slot, ""), i32c(l, w->t.chunk_bytes), "");
+    Val place; /* over a factor, that of all groups comes piece by piece */
+    if (w->t.over)
+        place = wg_at_stage(w, w->group, slot, w->t.groups);
+    else
+        place = wg_at_stage(w, slot, w->group, w->t.ring);
+    place = LLVMBuildMul(l->b, place, i32c(l, w->t.chunk_bytes), "");
     Val slab = LLVMBuildAdd(l->b, w->slabs, place, "");
     ptx_bulk_wait_read(l, pending, w->leader);
     wg_meet(w);

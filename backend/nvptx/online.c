@@ -1,0 +1,484 @@
+/* online.c - a tile program whose loop multiplies, works on and multiplies again (ir/online.h), on
+ * TMA and wgmma (sm_90a): the kernel, its roles, which tile a CTA works on.
+ *
+ * Roles. Warpgroup 0 loads (online_load.c); each of the others has 64 rows of the tile
+ * (online_tile.c). Three rings of buffers in shared memory, each with a barrier `full` (the bytes
+ * that TMA brings) and one `empty` (an arrival of each group) a buffer:
+ *     Q    what a tile needs of its rows
+ *     K    what makes the scores of a block
+ *     V    what its products need
+ * and, where tiles are handed out as CTAs become free, one of numbers of tiles: the loader takes
+ * the next from a counter in global memory while the groups work on the one before. The counter
+ * wraps to 0 by itself: it counts to the number of tiles, and each tile takes one.
+ * A tile without blocks touches neither K nor V, on either side.
+ *
+ * Tiles. Batches are walked in sections of `raster`, within one tile of rows by tile of rows, those
+ * with most blocks first, batches fastest: what a section loads stays in the cache, and the last
+ * tiles to begin are short.
+ */
+#include "backend/nvptx/online_int.h"
+#include "backend/nvptx/approx_int.h"
+
+#include <string.h>
+
+/* ---- barriers and places ---- */
+
+enum { NEXT = 2 }; /* buffers of numbers of tiles */
+
+static int count_of(const On *on, enum OnBar what) {
+    return what == BAR_NEXT ? NEXT : what == BAR_Q ? on->t.ahead : on->t.stages;
+}
+
+static int bars_before(const On *on, enum OnBar what) {
+    int n = 0;
+    for (enum OnBar b = BAR_K; b < what; b++) n += 2 * count_of(on, b);
+    return n;
+}
+
+static Val bar(On *on, int number, Val stage) {
+    Lower *l = on->l;
+    Val at = LLVMBuildAdd(l->b, on->w.bars, i32c(l, 8 * number), "");
+    return wg_at_stage(&on->w, at, stage, 8);
+}
+
+Val on_full(On *on, enum OnBar what, Val stage) {
+    return bar(on, bars_before(on, what), stage);
+}
+
+Val on_empty(On *on, enum OnBar what, Val stage) {
+    return bar(on, bars_before(on, what) + count_of(on, what), stage);
+}
+
+Ring on_next(On *on, Ring r, int count) {
+    Lower *l = on->l;
+    Val next = LLVMBuildAdd(l->b, r.stage, i32c(l, 1), "");
+    Val wraps = LLVMBuildICmp(l->b, LLVMIntEQ, next, i32c(l, count), "");
+    next = LLVMBuildSelect(l->b, wraps, i32c(l, 0), next, "");
+    return (Ring){next, LLVMBuildXor(l->b, r.phase, LLVMBuildZExt(l->b, wraps, l->i32, ""), "")};
+}
+
+Val on_buffer(On *on, const OnlineSmem *m, Val stage) {
+    Val at = LLVMBuildAdd(on->l->b, on->w.smem, i32c(on->l, m->at), "");
+    return wg_at_stage(&on->w, at, stage, m->bytes);
+}
+
+Val on_clamp32(On *on, Val v) {
+    Lower *l = on->l;
+    Val most = LLVMConstInt(l->i64, 1 << 30, 0);
+    Val least = LLVMConstInt(l->i64, (uint64_t)(int64_t)-(1 << 30), 1);
+    v = LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, v, most, ""), most, v, "");
+    v = LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, v, least, ""), least, v, "");
+    return LLVMBuildTrunc(l->b, v, l->i32, "");
+}
+
+/* ---- tiles ---- */
+
+static bool is_batch(const On *on, int axis) {
+    return axis < on->o.t->ngrid && axis != on->o.rows && axis != on->o.cols;
+}
+
+static const Ix *row_tiles(const On *on) {
+    IxPool *p = on->o.t->ix;
+    const Ix *n = ix_add(p, on->o.t->axes.v[on->o.rows].extent, ix_const(p, on->t.out.m - 1));
+    return ix_div(p, n, ix_const(p, on->t.out.m));
+}
+
+static const Ix *batches(const On *on) {
+    IxPool *p = on->o.t->ix;
+    const Ix *n = ix_const(p, 1);
+    for (int a = 0; a < on->o.t->ngrid; a++)
+        if (is_batch(on, a)) n = ix_mul(p, n, on->o.t->axes.v[a].extent);
+    return n;
+}
+
+static const Ix *tiles_all(const On *on) {
+    return ix_mul(on->o.t->ix, row_tiles(on), batches(on));
+}
+
+static Val cut(On *on, Val *at, Val n) {
+    Lower *l = on->l;
+    Val q = LLVMBuildUDiv(l->b, *at, n, "");
+    *at = LLVMBuildSub(l->b, *at, LLVMBuildMul(l->b, q, n, ""), "");
+    return q;
+}
+
+/* A bound of j at a row, i64. */
+static Val bound_at(On *on, const Ix *x, Val row) {
+    AxisState saved = on->l->axis[on->o.rows];
+    wg_open_one(&on->w, on->o.rows, row);
+    Frag f = frag_ix(on->l, x);
+    on->l->axis[on->o.rows] = saved;
+    return frag_only(&f, "a bound");
+}
+
+static Val pick(On *on, bool greater, Val a, Val b) {
+    Lower *l = on->l;
+    Val is = LLVMBuildICmp(l->b, greater ? LLVMIntSGT : LLVMIntSLT, a, b, "");
+    return LLVMBuildSelect(l->b, is, a, b, "");
+}
+
+/* The least and greatest value of a bound over the tile's rows; where it moves as it likes: any. */
+static void bound_range(On *on, const Ix *x, int moves, Val last, Val *least, Val *most) {
+    Lower *l = on->l;
+    if (moves == ONLINE_ANY) {
+        *least = LLVMConstInt(l->i64, 0, 0);
+        *most = uniform_ix(l, l->t->axes.v[on->o.j].extent);
+        return;
+    }
+    Val a = bound_at(on, x, on->row0), b = moves ? bound_at(on, x, last) : a;
+    *least = moves < 0 ? b : a;
+    *most = moves < 0 ? a : b;
+}
+
+static void tile_bounds(On *on) {
+    Lower *l = on->l;
+    Val last = LLVMBuildAdd(l->b, on->row0, LLVMConstInt(l->i64, (unsigned)on->t.out.m - 1, 0), "");
+    Val end = LLVMBuildSub(l->b, uniform_ix(l, l->t->axes.v[on->o.rows].extent),
+                           LLVMConstInt(l->i64, 1, 0), "");
+    last = pick(on, false, last, end);
+    Val lo, lo_most, hi_least, hi;
+    bound_range(on, on->o.loop->lo, on->lo_moves, last, &lo, &lo_most);
+    bound_range(on, on->o.loop->hi, on->hi_moves, last, &hi_least, &hi);
+    Val zero = LLVMConstInt(l->i64, 0, 0), n = i32c(l, on->t.j);
+    Val up = i32c(l, on->t.j - 1);
+    Val v[4] = {lo, hi, lo_most, hi_least};
+    for (int k = 0; k < 4; k++) v[k] = on_clamp32(on, pick(on, true, v[k], zero));
+    on->first = LLVMBuildUDiv(l->b, v[0], n, "");
+    on->end = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, v[1], up, ""), n, "");
+    on->whole = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, v[2], up, ""), n, "");
+    on->beyond = LLVMBuildUDiv(l->b, v[3], n, "");
+    /* beyond: the first block that may hang over the end; it is whole as far as it begins below */
+    Val none = LLVMBuildICmp(l->b, LLVMIntSLE, hi, lo, "");
+    on->end = LLVMBuildSelect(l->b, none, on->first, on->end, "");
+}
+
+/* What the bounds of j need of what stands before the loop. */
+static void emit_needed(On *on, const Ix *x);
+
+static void emit_value(On *on, int id) {
+    const TInst *i = on->l->def[id];
+    if (!i || on->l->value[id].n) return;
+    for (int k = 0; k < i->nargs; k++) emit_value(on, i->args[k]);
+    for (int k = 0; k < i->nix; k++) emit_needed(on, i->ix[k]);
+    emit_inst(on->l, i);
+}
+
+static void emit_needed(On *on, const Ix *x) {
+    if (x->kind == IX_VALUE) emit_value(on, (int)x->num);
+    for (int k = 0; k < x->n; k++) emit_needed(on, x->arg[k]);
+}
+
+void on_place(On *on, Val item) {
+    Lower *l = on->l;
+    IxPool *p = l->t->ix;
+    int raster = l->s->raster > 1 ? l->s->raster : 1;
+    Val at = item, tiles = uniform32(&on->w, row_tiles(on));
+    Val section = cut(on, &at, uniform32(&on->w, ix_mul(p, row_tiles(on), ix_const(p, raster))));
+    Val batch = LLVMBuildMul(l->b, section, i32c(l, raster), "");
+    Val m = at;
+    if (raster > 1) {
+        Val left = LLVMBuildSub(l->b, uniform32(&on->w, batches(on)), batch, "");
+        Val few = LLVMBuildICmp(l->b, LLVMIntULT, left, i32c(l, raster), "");
+        m = cut(on, &at, LLVMBuildSelect(l->b, few, left, i32c(l, raster), ""));
+        batch = LLVMBuildAdd(l->b, batch, at, "");
+    }
+    if (on->hi_moves == 1) m = LLVMBuildSub(l->b, LLVMBuildSub(l->b, tiles, i32c(l, 1), ""), m, "");
+    int first = -1;
+    for (int a = 0; a < l->t->ngrid && first < 0; a++)
+        if (is_batch(on, a)) first = a;
+    for (int a = l->t->ngrid - 1; a >= 0; a--) {
+        if (!is_batch(on, a)) continue;
+        Val rest = batch;
+        if (a != first) batch = cut(on, &rest, uniform32(&on->w, l->t->axes.v[a].extent));
+        wg_open_one(&on->w, a, LLVMBuildZExt(l->b, rest, l->i64, ""));
+    }
+    on->row0 = LLVMBuildZExt(l->b, LLVMBuildMul(l->b, m, i32c(l, on->t.out.m), ""), l->i64, "");
+}
+
+void on_decode(On *on, Val item) {
+    Lower *l = on->l;
+    memset(l->value, 0, sizeof *l->value * (size_t)(l->t->nvalues + 1));
+    on_place(on, item);
+    emit_needed(on, on->o.loop->lo);
+    emit_needed(on, on->o.loop->hi);
+    tile_bounds(on);
+}
+
+/* ---- the next tile ---- */
+
+static Val next_slot(On *on, Val stage) {
+    Val at = LLVMBuildAdd(on->l->b, on->w.bars, i32c(on->l, 8 * bars_before(on, BAR_NEXT + 1)), "");
+    return wg_at_stage(&on->w, at, stage, 4);
+}
+
+static Val next_take(On *on) {
+    Lower *l = on->l;
+    Val last = LLVMBuildSub(l->b, uniform32(&on->w, tiles_all(on)), i32c(l, 1), "");
+    Val taken = ptx_atomic_wrap(l, param_memory(l, KP_HEAD), last);
+    return LLVMBuildAdd(l->b, taken, on->w.stride, "");
+}
+
+static void next_tell(On *on, Ring at, Val item) {
+    Lower *l = on->l;
+    ptx_mbar_wait(l, on_empty(on, BAR_NEXT, at.stage),
+                  LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
+    ptx_store_shared(l, 4, next_slot(on, at.stage), item);
+    ptx_mbar_arrive(l, on_full(on, BAR_NEXT, at.stage), NULL);
+}
+
+static Val next_hear(On *on, Ring at) {
+    Lower *l = on->l;
+    ptx_mbar_wait(l, on_full(on, BAR_NEXT, at.stage), at.phase);
+    Val item = ptx_load_shared(l, 4, next_slot(on, at.stage));
+    ptx_mbar_arrive(l, on_empty(on, BAR_NEXT, at.stage), NULL);
+    return ptx_shfl_first(l, item); /* ptxas then knows that it is uniform */
+}
+
+/* for (item = ctaid; item < tiles; item += nctaid), or the next that nobody has */
+void on_tiles(On *on, OnTileFn *fn, bool loads) {
+    Lower *l = on->l;
+    bool counts = l->s->dynamic;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "tile");
+    LLVMBasicBlockRef body = block_new(l, "work"), exit = block_new(l, "done");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val item = wg_phi(l, l->i32, on->w.first, before), zero = i32c(l, 0);
+    OnRings r = {{wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
+                 {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)}};
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(&on->w, tiles_all(on)), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, body);
+    Ring at = {zero, zero};
+    if (counts)
+        at = (Ring){wg_phi_first(l, head, zero, before), wg_phi_first(l, head, zero, before)};
+    Val next = counts && loads ? next_take(on) : NULL;
+    OnRings e = fn(on, item, r);
+    if (!counts)
+        next = LLVMBuildAdd(l->b, item, on->w.stride, "");
+    else if (loads)
+        next_tell(on, at, next);
+    else
+        next = next_hear(on, at);
+    if (counts) {
+        Ring after = on_next(on, at, NEXT);
+        wg_phi_next(l, at.stage, after.stage), wg_phi_next(l, at.phase, after.phase);
+    }
+    wg_phi_next(l, item, next);
+    wg_phi_next(l, r.k.stage, e.k.stage), wg_phi_next(l, r.k.phase, e.k.phase);
+    wg_phi_next(l, r.q.stage, e.q.stage), wg_phi_next(l, r.q.phase, e.q.phase);
+    LLVMBuildBr(l->b, head);
+    block_enter(l, exit);
+}
+
+/* ---- roles ---- */
+
+/* Low words of descriptors: leading offset 1 (K-major, unused), or from 64 columns to the next. */
+static void descriptors(On *on) {
+    Lower *l = on->l;
+    Val at = LLVMBuildAnd(l->b, on->w.smem, i32c(l, 0x3ffff), "");
+    at = LLVMBuildLShr(l->b, at, i32c(l, 4), "");
+    Val rows = LLVMBuildMul(l->b, on->w.group, i32c(l, 64 * 128 / 16), "");
+    for (int k = 0; k < on->o.nscores; k++) {
+        Val q = LLVMBuildAdd(l->b, at, i32c(l, on->t.q[k].at / 16 + (1 << 16)), "");
+        on->desc_q[k] = LLVMBuildAdd(l->b, q, rows, "");
+        on->desc_k[k] = LLVMBuildAdd(l->b, at, i32c(l, on->t.k[k].at / 16 + (1 << 16)), "");
+    }
+    for (int p = 0; p < on->o.nproducts; p++) {
+        int lead = on->t.v[p].lines * 128 / 16;
+        on->desc_v[p] = LLVMBuildAdd(l->b, at, i32c(l, on->t.v[p].at / 16 + (lead << 16)), "");
+    }
+}
+
+static void consumer(On *on) {
+    Lower *l = on->l;
+    LLVMBuilderRef b = l->b;
+    Wg *w = &on->w;
+    if (w->t.load_regs) ptx_setmaxnreg(l, w->t.mma_regs, true);
+    w->group = LLVMBuildSub(b, w->role, i32c(l, 1), "");
+    Val t = LLVMBuildAnd(b, w->tid, i32c(l, 127), "");
+    w->leader = LLVMBuildICmp(b, LLVMIntEQ, t, i32c(l, 0), "");
+    w->lane0 =
+        LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, w->tid, i32c(l, 31), ""), i32c(l, 0), "");
+    descriptors(on);
+    Val g = LLVMBuildAnd(b, LLVMBuildLShr(b, t, i32c(l, 2), ""), i32c(l, 7), "");
+    Val warp = LLVMBuildShl(b, LLVMBuildLShr(b, t, i32c(l, 5), ""), i32c(l, 4), "");
+    w->row = LLVMBuildAdd(b, warp, g, "");
+    w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
+    if (l->s->pingpong) on_first_turn(on);
+    on_tiles(on, on_consume, false);
+    if (w->t.nstaged) ptx_bulk_wait_read(l, 0, w->leader);
+    LLVMBuildRetVoid(b);
+}
+
+static void barriers(On *on) {
+    Lower *l = on->l;
+    LLVMBasicBlockRef init = block_new(l, "init"), after = block_new(l, "roles");
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.tid, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, first, init, after);
+    block_enter(l, init);
+    for (enum OnBar what = BAR_K; what <= BAR_NEXT; what++)
+        for (int s = 0; s < count_of(on, what); s++) {
+            int all = what == BAR_NEXT ? 128 * on->t.out.groups : on->t.out.groups;
+            ptx_mbar_init(l, on_full(on, what, i32c(l, s)), 1);
+            ptx_mbar_init(l, on_empty(on, what, i32c(l, s)), all);
+        }
+    ptx_mbar_init_done(l);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    ptx_barrier(l);
+}
+
+static void emit_body(On *on) {
+    Lower *l = on->l;
+    Wg *w = &on->w;
+    w->tid = ptx_tid(l);
+    w->first = ptx_ctaid(l);
+    w->stride = ptx_nctaid(l);
+    w->role = ptx_shfl_first(l, LLVMBuildLShr(l->b, w->tid, i32c(l, 7), ""));
+    w->smem = wg_shared_base(w);
+    w->slabs = LLVMBuildAdd(l->b, w->smem, i32c(l, on->t.out.stage_bytes), "");
+    w->bars = LLVMBuildAdd(l->b, w->smem, i32c(l, on->t.bars_at), "");
+    barriers(on);
+    LLVMBasicBlockRef load = block_new(l, "load.role"), mma = block_new(l, "mma.role");
+    Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, loads, load, mma);
+    block_enter(l, load);
+    if (w->t.load_regs) ptx_setmaxnreg(l, w->t.load_regs, false);
+    on_loader(on);
+    block_enter(l, mma);
+    consumer(on);
+}
+
+/* ---- the kernel ---- */
+
+static void need(On *on, int id) {
+    const TInst *i = on->l->def[id];
+    if (on->needed[id]) return;
+    on->needed[id] = true;
+    for (int k = 0; i && k < i->nargs; k++) need(on, i->args[k]);
+}
+
+static bool cuts(const On *on, const Ix *bound, bool end) {
+    int64_t c;
+    if (!ix_is_const(bound, &c)) return true;
+    return end ? c % on->t.j != 0 : c != 0;
+}
+
+/* What is known of the program for all blocks. */
+static void facts(On *on) {
+    Lower *l = on->l;
+    Online *o = &on->o;
+    on->lo_moves = online_moves(l->deps, o->loop->lo, o->rows);
+    on->hi_moves = online_moves(l->deps, o->loop->hi, o->rows);
+    on->cut_lo = cuts(on, o->loop->lo, false);
+    on->cut_hi = cuts(on, o->loop->hi, true);
+    on->needed = ARENA_ARRAY(l->arena, bool, l->t->nvalues + 1);
+    on->lags = on->t.early > 0;
+    for (int c = 0; c < o->loop->carries.n; c++) {
+        const TCarry *y = &o->loop->carries.v[c];
+        on->has_frames |= y->frame >= 0;
+        on->lags &= y->frame < 0 || y->lag > 0;
+    }
+    on->lags &= on->has_frames;
+    for (int k = 0; k < o->nrows; k++)
+        if (o->row[k].c->frame < 0) need(on, o->row[k].step->args[1]);
+    for (int p = 0; p < o->nproducts; p++) {
+        int f = o->product[p].factor, id = o->product[p].element;
+        const TInst *i = l->def[id];
+        on->factor_type[f] = o->product[p].b.type;
+        bool rounds = i && i->kind == T_OP && i->op == OP_cast && i->type == on->factor_type[f];
+        on->factor_value[f] = rounds ? i->args[0] : id;
+    }
+}
+
+static int map_of(On *on, const MmaFactor *f, const OnlineSmem *m) {
+    return param_map(on->l, on_map(on, f, m), on->l->t->tensors.v[f->load->tensor].id);
+}
+
+static void maps(On *on) {
+    Lower *l = on->l;
+    Wg *w = &on->w;
+    for (int k = 0; k < on->o.nscores; k++) {
+        on->map_q[k] = map_of(on, &on->o.score[k].a, &on->t.q[k]);
+        on->map_k[k] = map_of(on, &on->o.score[k].b, &on->t.k[k]);
+    }
+    for (int p = 0; p < on->o.nproducts; p++)
+        on->map_v[p] = map_of(on, &on->o.product[p].b, &on->t.v[p]);
+    for (int i = 0; i < w->t.nstaged; i++) {
+        const MmaStaged *s = &w->t.staged[i];
+        w->map_out[i] = param_map(l, wg_map_slab(w, s), l->t->tensors.v[s->inst->tensor].id);
+        w->pairs[i] = ARENA_ARRAY(l->arena, Val, w->t.group_rows / 32 * w->t.chunk / 8);
+    }
+}
+
+/* ---- guards ---- */
+
+static void at_most(On *on, Kernel *k, const Ix *x, int64_t n) {
+    IxPool *p = on->o.t->ix;
+    KGuard g = {.kind = KG_NONNEG, .ix = ix_sub(p, ix_const(p, n), x)};
+    int64_t c;
+    if (!ix_is_const(g.ix, &c) || c < 0) vec_push(on->l->arena, &k->guards, g);
+}
+
+static void guards(On *on, Kernel *k) {
+    const TProg *t = on->o.t;
+    IxPool *p = t->ix;
+    Wg *w = &on->w;
+    enum { MOST = 1 << 30 };
+    k->tiles = k->grid = tiles_all(on);
+    k->block = on->l->s->threads;
+    k->smem = ix_const(p, on->t.out.smem);
+    k->persistent = on->l->s->persistent;
+    if (on->l->s->dynamic) k->head = ix_const(p, 4);
+    k->cost = on->l->s->cost;
+    for (int s = 0; s < on->o.nscores; s++) {
+        Mma m = online_score_view(&on->o, s);
+        wg_guard_map_in(w, k, &m, on->o.score[s].a.load);
+        wg_guard_map_in(w, k, &m, on->o.score[s].b.load);
+        at_most(on, k, t->axes.v[on->o.score[s].k].extent, on->t.depth[s]);
+    }
+    for (int n = 0; n < on->o.nproducts; n++) wg_guard_map_in(w, k, &w->m, on->o.product[n].b.load);
+    if (on->o.cols >= 0) at_most(on, k, t->axes.v[on->o.cols].extent, on->t.out.n);
+    for (int i = 0; i < w->t.nstaged; i++)
+        wg_guard_map_out(w, k, &t->tensors.v[w->t.staged[i].inst->tensor]);
+    for (int i = 0; i < t->tensors.n; i++) {
+        const TTensor *x = &t->tensors.v[i];
+        KGuard g = {.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1};
+        if (x->mem != TM_TEMP && x->rank) vec_push(on->l->arena, &k->guards, g);
+    }
+    for (int a = 0; a < t->ngrid; a++) at_most(on, k, t->axes.v[a].extent, MOST);
+    at_most(on, k, t->axes.v[on->o.j].extent, MOST);
+    at_most(on, k, k->tiles, MOST);
+}
+
+bool online_emit(Lower *l, Kernel *k, Diags *d) {
+    Str why = {0};
+    On *on = ARENA_NEW(l->arena, On);
+    *on = (On){.l = l, .w = {.l = l, .kernel = k->name}};
+    if (!online_schedule(l->arena, l->t, l->s, &on->o, &on->t, &why)) {
+        diag_error(d, (Span){0}, "schedule", "schedule %s of %s: %s", l->s->name, l->t->name,
+                   str_get(&why));
+        str_free(&why);
+        return false;
+    }
+    on->w.t = on->t.out;
+    on->w.m = (Mma){.t = l->t, .rows = on->o.rows, .cols = on->o.cols, .k = on->o.j, .carry = -1};
+    on->w.m.nest.t = l->t;
+    on->w.m.nest.rest = l->t->body.inst.n;
+    l->unit_last = l->roles = l->online = true;
+    wg_builders(l);
+    LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
+    values_find(l);
+    l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
+    facts(on);
+    maps(on);
+    emit_body(on);
+    LLVMBuildBr(l->frame, entry);
+    guards(on, k);
+    bool ok = params_finish(l, k, d);
+    if (ok) wg_make_kernel(&on->w);
+    LLVMDisposeBuilder(l->frame);
+    LLVMDisposeBuilder(l->entry);
+    LLVMDisposeBuilder(l->b);
+    return ok;
+}

@@ -1,0 +1,353 @@
+/* online_block.c - a block of j, from its scores to what goes on.
+ *
+ * Elements lie as the accumulator does (wgmma_tile.c): a thread has two rows, and of every 8
+ * columns two. The body of the loop is worked on by slabs of columns, each an open axis j, in two
+ * turns: what no frame is needed for, which gives the reductions that frames are; then the rest.
+ *
+ * A frame may lag (tile.h): the block is computed in the frame that stood before it, which is known
+ * early, so that its exponentials need not wait for its maximum; where that is too far ahead for
+ * any row of the warp, which is rare, the frame moves after all and the first slab, all that has
+ * been computed by then, is computed again. That is a branch of the warp: nothing in it may issue
+ * or wait for products.
+ */
+#include "backend/nvptx/online_int.h"
+
+#include <string.h>
+
+/* ---- places ---- */
+
+static void lay_slab(On *on, OnBlock *b, OnSlab *p, int from, int cols) {
+    Lower *l = on->l;
+    int n = cols / 4;
+    int64_t *step = ARENA_ARRAY(l->arena, int64_t, n), extent;
+    const Ix *x = l->t->axes.v[on->o.j].extent;
+    *p = (OnSlab){.from = from, .cols = cols};
+    p->value = ARENA_ARRAY(l->arena, Frag, l->t->nvalues + 1);
+    p->j = (AxisState){.open = true, .count = n, .raw = true, .pairs = true, .step = step};
+    p->j.e = ARENA_ARRAY(l->arena, Val, n);
+    p->j.in = ARENA_ARRAY(l->arena, Val, n);
+    bool whole = !b->masked || (ix_is_const(x, &extent) && extent % on->t.j == 0);
+    Val left = NULL;
+    if (!whole) left = on_clamp32(on, LLVMBuildSub(l->b, uniform_ix(l, x), b->col, ""));
+    Val first = LLVMBuildAdd(l->b, b->col, LLVMConstInt(l->i64, (unsigned)from, 0), "");
+    for (int i = 0; i < n; i++) {
+        step[i] = i / 2 * 8 + i % 2;
+        Val by = LLVMConstInt(l->i64, (uint64_t)step[i], 0);
+        p->j.e[i] = i ? LLVMBuildAdd(l->b, first, by, "") : first;
+        if (left)
+            p->j.in[i] = LLVMBuildICmp(l->b, LLVMIntSGT, left, i32c(l, from + (int)step[i]), "");
+    }
+}
+
+void on_slab_enter(On *on, const OnSlab *p) {
+    Lower *l = on->l;
+    l->axis[on->o.j] = p->j;
+    memcpy(l->value, p->value, sizeof *p->value * (size_t)(l->t->nvalues + 1));
+}
+
+static void slab_leave(On *on, OnSlab *p) {
+    Lower *l = on->l;
+    memcpy(p->value, l->value, sizeof *p->value * (size_t)(l->t->nvalues + 1));
+    l->axis[on->o.j].open = false;
+}
+
+void on_block_open(On *on, OnBlock *b, Val i) {
+    Lower *l = on->l;
+    b->at = LLVMBuildMul(l->b, i, i32c(l, on->t.j), "");
+    b->at = LLVMBuildAdd(l->b, b->at, on->w.col, "");
+    b->col = LLVMBuildZExt(l->b, b->at, l->i64, "");
+    for (int r = 0; r < ROWS_HELD && b->masked; r++) {
+        b->lo[r] = LLVMBuildSub(l->b, on->lo[r], b->at, "");
+        b->hi[r] = LLVMBuildSub(l->b, on->hi[r], b->at, "");
+    }
+    int early = on->lags && !b->first ? on->t.early : 0;
+    b->slabs = early ? 2 : 1;
+    if (early) lay_slab(on, b, &b->slab[0], 0, early);
+    lay_slab(on, b, &b->slab[b->slabs - 1], early, on->t.j - early);
+    for (int p = 0; p < b->slabs; p++)
+        memcpy(b->slab[p].value, l->value, sizeof(Frag) * (size_t)(l->t->nvalues + 1));
+}
+
+/* ---- elements ---- */
+
+Val on_element(On *on, int id, int r, int c) {
+    Lower *l = on->l;
+    AxisSet all = axis_bit(on->o.rows) | axis_bit(on->o.j);
+    Frag f = value_of(l, id);
+    int n = l->axis[on->o.j].count;
+    Val v = f.v[frag_at(l, frag_live(l, all), r * n + c, f.mask)];
+    return type_widen(l, l->type[id], DT_f32, v);
+}
+
+/* Is the element in the domain of the step? NULL: yes. */
+Val on_condition(On *on, OnBlock *b, const OnSlab *p, const OnlineInst *x, int r, int c) {
+    Lower *l = on->l;
+    Val all = NULL;
+    Val at = i32c(l, p->from + (int)p->j.step[c]);
+    if (b->masked && on->cut_hi) all = LLVMBuildICmp(l->b, LLVMIntSGT, b->hi[r], at, "");
+    if (b->masked && on->cut_lo) {
+        Val in = LLVMBuildICmp(l->b, LLVMIntSLE, b->lo[r], at, "");
+        all = all ? LLVMBuildAnd(l->b, all, in, "") : in;
+    }
+    AxisSet mask = frag_live(l, axis_bit(on->o.rows) | axis_bit(on->o.j));
+    int n = l->axis[on->o.j].count;
+    for (int g = 0; g < x->guards.n; g++) {
+        Frag f = value_of(l, x->guards.v[g]);
+        Val in = f.v[frag_at(l, mask, r * n + c, f.mask)];
+        all = all ? LLVMBuildAnd(l->b, all, in, "") : in;
+    }
+    return all;
+}
+
+/* ---- the body ---- */
+
+static void emit(On *on, const TInst *i) {
+    if (i->kind == T_OP && on_exponential(on, i)) return;
+    emit_inst(on->l, i);
+}
+
+enum Turn { EARLY, UNFRAMED, FRAMED };
+
+static void emit_turn(On *on, enum Turn turn) {
+    for (int k = 0; k < on->o.body.n; k++) {
+        const OnlineInst *x = &on->o.body.v[k];
+        if (x->factor || x->i->kind == T_STEP) continue;
+        enum Turn its = x->framed ? FRAMED : x->early ? EARLY : UNFRAMED;
+        if (its == turn) emit(on, x->i);
+    }
+}
+
+void on_block_early(On *on, OnBlock *b) {
+    for (int p = 0; p < b->slabs; p++) {
+        on_slab_enter(on, &b->slab[p]);
+        emit_turn(on, EARLY);
+        slab_leave(on, &b->slab[p]);
+    }
+}
+
+static void show_scores(On *on, const OnBlock *b, const OnSlab *p) {
+    Lower *l = on->l;
+    for (int s = 0; s < on->o.nscores; s++) {
+        Frag f = frag_new(l, frag_live(l, axis_bit(on->o.rows) | axis_bit(on->o.j)));
+        for (int i = 0; i < f.n; i++) {
+            int r = frag_coord(l, f.mask, i, on->o.rows);
+            int c = frag_coord(l, f.mask, i, on->o.j) + p->from / 4;
+            f.v[i] = b->score[s][c / 2 * 4 + r * 2 + c % 2];
+        }
+        l->value[on->o.score[s].carry] = f;
+    }
+}
+
+/* ---- frames ---- */
+
+static Frag rows_frag(On *on, const Val *v) {
+    Frag f = frag_new(on->l, frag_live(on->l, axis_bit(on->o.rows)));
+    for (int r = 0; r < ROWS_HELD; r++) f.v[r] = v[r];
+    return f;
+}
+
+static void show_frames(On *on, const OnBlock *b) {
+    for (int k = 0; k < on->o.nrows; k++)
+        if (on_is_frame(on, k)) on->l->value[on->o.row[k].c->id] = rows_frag(on, b->frame[k]);
+}
+
+static void framed_slab(On *on, OnBlock *b, OnSlab *p) {
+    on_slab_enter(on, p);
+    show_frames(on, b);
+    emit_turn(on, FRAMED);
+    slab_leave(on, p);
+}
+
+/* How far the joined reduction is ahead of the frame that stands. */
+static Val ahead(On *on, const TCarry *frame, Val now, Val stands) {
+    Lower *l = on->l;
+    return frame->red == RED_min ? LLVMBuildFSub(l->b, stands, now, "")
+                                 : LLVMBuildFSub(l->b, now, stands, "");
+}
+
+static Val vote_any(Lower *l, Val v) {
+    Val arg[2] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v};
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.vote.any.sync", NULL, 0, arg, 2);
+}
+
+/* i1, the same in a warp: does a frame have to move now? */
+static Val must_move(On *on, const OnState *s, Val (*now)[ROWS_HELD]) {
+    Lower *l = on->l;
+    Val must = LLVMConstInt(l->i1, 0, 0);
+    for (int c = 0; c < on->o.loop->carries.n; c++) {
+        const TCarry *y = &on->o.loop->carries.v[c];
+        if (y->frame < 0) continue;
+        int f = on_row_of(on, y->frame);
+        for (int r = 0; r < ROWS_HELD; r++) {
+            Val far = ahead(on, on->o.row[f].c, now[f][r], s->row[f][r]);
+            far = LLVMBuildFCmp(l->b, LLVMRealOGT, far, const_real(l, y->bound), "");
+            must = LLVMBuildOr(l->b, must, far, "");
+        }
+    }
+    return vote_any(l, must);
+}
+
+static Val moved(On *on, const OnState *s, int row, int r, Val now) {
+    const TCarry *c = on->o.row[row].c;
+    DType from[2] = {DT_f32, DT_f32};
+    Val in[2] = {s->row[row][r], now};
+    Val v = op_emit(on->l, reduce_combine(c->red), DT_f32, from, in);
+    return on_quad(on, c->red, v);
+}
+
+/* The values of a slab that are used after it: what is stepped in a frame. */
+static int used(const On *on, int *id) {
+    int n = 0;
+    for (int k = 0; k < on->o.nrows; k++)
+        if (on->o.row[k].c->frame >= 0) id[n++] = on->o.row[k].step->args[1];
+    for (int f = 0; f < on->o.nfactors; f++) id[n++] = on->factor_value[f];
+    return n;
+}
+
+/* Moves the frames to where they are now and computes the slab again, in a branch. */
+static void move_in_branch(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]) {
+    Lower *l = on->l;
+    OnSlab *p = &b->slab[0], hot = *p;
+    Val must = must_move(on, s, now);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef cold = block_new(l, "move"), after = block_new(l, "moved");
+    LLVMBuildCondBr(l->b, must, cold, after);
+    block_enter(l, cold);
+    Map narrow = l->narrow, wide = l->wide;
+    l->narrow = l->wide = (Map){.arena = l->arena};
+    Val stood[ONLINE_ROWS][ROWS_HELD];
+    memcpy(stood, b->frame, sizeof stood);
+    for (int k = 0; k < on->o.nrows; k++)
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++)
+            b->frame[k][r] = on_usable(on, on->o.row[k].c, moved(on, s, k, r, now[k][r]));
+    OnSlab again = *p;
+    again.value = ARENA_ARRAY(l->arena, Frag, l->t->nvalues + 1);
+    memcpy(again.value, p->value, sizeof(Frag) * (size_t)(l->t->nvalues + 1));
+    framed_slab(on, b, &again);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    l->narrow = narrow, l->wide = wide;
+    int id[ONLINE_ROWS + ONLINE_PRODUCTS], n = used(on, id);
+    Map done = {.arena = l->arena};
+    for (int k = 0; k < n; k++) {
+        intptr_t *seen = map_put(&done, &id[k], sizeof id[k]);
+        if (*seen) continue;
+        *seen = 1;
+        Frag was = hot.value[id[k]], is = again.value[id[k]];
+        for (int e = 0; e < is.n; e++) {
+            if (was.v[e] == is.v[e]) continue;
+            Val phi = wg_phi(l, LLVMTypeOf(is.v[e]), was.v[e], before);
+            LLVMAddIncoming(phi, &is.v[e], &from, 1);
+            is.v[e] = phi;
+        }
+        p->value[id[k]] = is;
+    }
+    for (int k = 0; k < on->o.nrows; k++)
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) {
+            Val phi = wg_phi(l, l->f32, stood[k][r], before);
+            LLVMAddIncoming(phi, &b->frame[k][r], &from, 1);
+            b->frame[k][r] = phi;
+        }
+}
+
+/* ---- all of it ---- */
+
+static void take_in(On *on, OnState *s, int k, Val (*part)[ROWS_HELD]) {
+    DType from[2] = {DT_f32, DT_f32};
+    for (int r = 0; r < ROWS_HELD; r++) {
+        Val in[2] = {s->row[k][r], part[k][r]};
+        s->row[k][r] = op_emit(on->l, reduce_combine(on->o.row[k].c->red), DT_f32, from, in);
+    }
+}
+
+static void choose_frames(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]) {
+    for (int k = 0; k < on->o.nrows; k++)
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) {
+            if (!on->lags || b->first) {
+                s->row[k][r] = moved(on, s, k, r, now[k][r]);
+                now[k][r] = s->row[k][r];
+            }
+            b->frame[k][r] = on_usable(on, on->o.row[k].c, s->row[k][r]);
+        }
+}
+
+static void track(On *on, OnBlock *b, OnState *s) {
+    Lower *l = on->l;
+    for (int k = 0; k < on->o.nrows; k++) {
+        if (!on_tracks(on, k)) continue;
+        const OnlineInst *step = on_step(on, on->o.row[k].step);
+        for (int p = 0; p < b->slabs; p++) {
+            on_slab_enter(on, &b->slab[p]);
+            for (int r = 0; r < ROWS_HELD; r++)
+                for (int c = 0; c < b->slab[p].cols / 4; c++)
+                    s->any[k][r] = LLVMBuildOr(l->b, s->any[k][r],
+                                               on_condition(on, b, &b->slab[p], step, r, c), "");
+        }
+    }
+}
+
+void on_block_values(On *on, OnBlock *b, OnState *s) {
+    Val now[ONLINE_ROWS][ROWS_HELD], part[ONLINE_ROWS][ROWS_HELD];
+    for (int p = 0; p < b->slabs; p++) {
+        on_slab_enter(on, &b->slab[p]);
+        show_scores(on, b, &b->slab[p]);
+        emit_turn(on, UNFRAMED);
+        slab_leave(on, &b->slab[p]);
+    }
+    on_rows_fold(on, b, false, now);
+    track(on, b, s);
+    choose_frames(on, b, s, now);
+    framed_slab(on, b, &b->slab[0]);
+    if (b->slabs > 1) {
+        move_in_branch(on, b, s, now);
+        framed_slab(on, b, &b->slab[1]);
+    }
+    on_rows_fold(on, b, true, part);
+    for (int k = 0; k < on->o.nrows; k++) {
+        const TCarry *c = on->o.row[k].c;
+        if (on_is_frame(on, k) || c->frame < 0) continue;
+        int f = on_row_of(on, c->frame);
+        for (int r = 0; r < ROWS_HELD && !b->first; r++) {
+            Val by = on_rescale(on, c, s->ref[f][r], b->frame[f][r]);
+            s->row[k][r] = LLVMBuildFMul(on->l->b, s->row[k][r], by, "");
+        }
+        take_in(on, s, k, part);
+    }
+    for (int k = 0; k < on->o.nrows; k++) {
+        if (on->o.row[k].c->frame < 0 && !on_is_frame(on, k)) take_in(on, s, k, now);
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) {
+            if (on->lags && !b->first) s->row[k][r] = moved(on, s, k, r, now[k][r]);
+        }
+    }
+}
+
+/* ---- factors of the products to come ---- */
+
+static void one_factor(On *on, OnBlock *b, int f, Val *value) {
+    Lower *l = on->l;
+    const OnlineInst *step = NULL;
+    for (int p = 0; p < on->o.nproducts && !step; p++)
+        if (on->o.product[p].factor == f) step = on_step(on, on->o.product[p].step);
+    for (int p = 0; p < b->slabs; p++) {
+        OnSlab *slab = &b->slab[p];
+        on_slab_enter(on, slab);
+        for (int r = 0; r < ROWS_HELD; r++)
+            for (int c = 0; c < slab->cols / 4; c++) {
+                Val v = on_element(on, on->factor_value[f], r, c);
+                Val in = on_condition(on, b, slab, step, r, c);
+                if (in) v = LLVMBuildSelect(l->b, in, v, const_real(l, 0), "");
+                int at = c + slab->from / 4;
+                value[at / 2 * 4 + r * 2 + at % 2] = v;
+            }
+    }
+}
+
+/* Before the wait for the products that still read the words of the block before: values alone. */
+void on_block_factors(On *on, OnBlock *b, OnState *s) {
+    for (int f = 0; f < on->o.nfactors; f++) {
+        s->factor[f] = ARENA_ARRAY(on->l->arena, Val, on->t.j / 2);
+        one_factor(on, b, f, s->factor[f]);
+    }
+    on->l->axis[on->o.j].open = false;
+}

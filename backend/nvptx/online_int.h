@@ -1,0 +1,114 @@
+/* online_int.h - what the files of the online kernel share: online.c (the kernel, its roles, which
+ * tile), online_load.c (who loads), online_tile.c (who multiplies: the blocks of a tile, and what
+ * follows them), online_block.c (a block: what is computed of its elements), online_row.c (what is
+ * carried over rows, and frames), online_exp.c (exponentials of sums). */
+#ifndef FK_NVPTX_ONLINE_INT_H
+#define FK_NVPTX_ONLINE_INT_H
+
+#include "backend/nvptx/wgmma_int.h"
+#include "ir/online.h"
+
+enum { ROWS_HELD = 2 }; /* of 64, by a thread */
+
+typedef struct On {
+    Wg w; /* the tile after the loop, and what all roles know */
+    Lower *l;
+    Online o;
+    OnlineTiles t;
+    int map_q[ONLINE_SCORES], map_k[ONLINE_SCORES], map_v[ONLINE_PRODUCTS];
+    bool cut_lo, cut_hi;               /* a block may hang over the bounds of j */
+    int lo_moves, hi_moves;            /* with the rows (online_moves) */
+    bool *needed;                      /* per value: what is stepped without a frame needs it */
+    int factor_value[ONLINE_PRODUCTS]; /* per factor: what is rounded to make it */
+    DType factor_type[ONLINE_PRODUCTS];
+    bool has_frames, lags;
+    /* of a tile, uniform */
+    Val row0;          /* i64 */
+    Val first, end;    /* i32: blocks [first, end) */
+    Val whole, beyond; /* i32: those of [whole, beyond) hang over no bound */
+    /* of a consumer group */
+    Val desc_q[ONLINE_SCORES], desc_k[ONLINE_SCORES], desc_v[ONLINE_PRODUCTS];
+    Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds of j, by row held */
+} On;
+
+/* What goes from block to block. */
+typedef struct OnState {
+    Val *acc[ONLINE_PRODUCTS];
+    Val *factor[ONLINE_PRODUCTS];    /* words: rounded, of the block before */
+    Val row[ONLINE_ROWS][ROWS_HELD]; /* of a frame: the same in the four threads of a row */
+    Val ref[ONLINE_ROWS][ROWS_HELD]; /* of a frame: that its followers are in */
+    Val any[ONLINE_ROWS][ROWS_HELD]; /* i1: an element was stepped; where guards may say no */
+    Ring k, v;
+} OnState;
+
+/* A part of the columns of a block, and what is known of its elements. */
+typedef struct OnSlab {
+    int from, cols;
+    AxisState j;
+    Frag *value;
+} OnSlab;
+
+typedef struct OnBlock {
+    bool masked, first;
+    Val at, col;                      /* i32, i64: the thread's first column */
+    Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds, from that column on; where masked */
+    Val *score[ONLINE_SCORES];
+    OnSlab slab[2];
+    int slabs;
+    Val frame[ONLINE_ROWS][ROWS_HELD]; /* of a frame: that which the block is computed in */
+} OnBlock;
+
+/* ---- online.c: barriers and places ---- */
+
+enum OnBar { BAR_K, BAR_V, BAR_Q, BAR_NEXT };
+Val on_full(On *on, enum OnBar what, Val stage);
+Val on_empty(On *on, enum OnBar what, Val stage);
+Ring on_next(On *on, Ring r, int count);
+Val on_buffer(On *on, const OnlineSmem *m, Val stage); /* i32 */
+/* Opens the batches of a tile, sets where its rows begin; decode: and its bounds of j. */
+void on_place(On *on, Val item);
+void on_decode(On *on, Val item);
+Val on_clamp32(On *on, Val v); /* i64 to i32, of what is nearly in range */
+
+/* ---- online_load.c ---- */
+void on_loader(On *on);
+typedef struct OnRings {
+    Ring k, q;
+} OnRings;
+typedef OnRings OnTileFn(On *on, Val item, OnRings r);
+void on_tiles(On *on, OnTileFn *fn, bool loads);
+KTmap on_map(const On *on, const MmaFactor *f, const OnlineSmem *m);
+
+/* ---- online_tile.c ---- */
+void on_first_turn(On *on);
+OnRings on_consume(On *on, Val item, OnRings r);
+int on_state_list(const On *on, OnState *s, Val **list); /* list NULL: how many */
+
+/* ---- online_block.c: scores are made, what follows from them goes into the state ---- */
+void on_block_open(On *on, OnBlock *b, Val i);
+void on_block_early(On *on, OnBlock *b);              /* what needs no score */
+void on_block_values(On *on, OnBlock *b, OnState *s); /* all but the products */
+void on_block_factors(On *on, OnBlock *b, OnState *s);
+Val on_condition(On *on, OnBlock *b, const OnSlab *p, const OnlineInst *x, int r, int c);
+void on_slab_enter(On *on, const OnSlab *p);
+Val on_element(On *on, int id, int r, int c); /* f32, at the open slab */
+const OnlineInst *on_step(const On *on, const TInst *step);
+
+/* ---- online_row.c ---- */
+void on_rows_init(On *on, OnState *s);
+bool on_is_frame(const On *on, int row);
+int on_row_of(const On *on, int id);
+void on_rows_fold(On *on, OnBlock *b, bool framed, Val (*out)[ROWS_HELD]);
+Val on_quad(On *on, Reduce red, Val v);            /* joins the four threads of a row */
+Val on_usable(On *on, const TCarry *frame, Val v); /* a frame that nothing has moved is 0 */
+/* The factor that moves c from its frame's `from` to `to`. */
+Val on_rescale(On *on, const TCarry *c, Val from, Val to);
+void on_rows_finish(On *on, OnState *s); /* after the loop: results, of rows and of sums */
+bool on_tracks(const On *on, int row);
+/* Where frames do not lag, the one that followers are in is what it is after the block before. */
+void on_rows_ref(On *on, OnState *s);
+
+/* ---- online_exp.c: true when it made the value ---- */
+bool on_exponential(On *on, const TInst *i);
+
+#endif

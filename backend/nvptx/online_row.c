@@ -1,0 +1,196 @@
+/* online_row.c - what is carried over rows from block to block, and the frames it is in.
+ *
+ * A thread has two of a group's 64 rows, and of each a quarter of the columns; four threads share a
+ * row. A reduction is each thread's own until the end, but for one that is a frame: that is joined
+ * after each block. Followers of a frame are in `ref`, the frame of the block that was last taken
+ * in; before they take in the next, they are moved to its frame.
+ */
+#include "backend/nvptx/approx_int.h"
+#include "backend/nvptx/online_int.h"
+
+int on_row_of(const On *on, int id) {
+    for (int k = 0; k < on->o.nrows; k++)
+        if (on->o.row[k].c->id == id) return k;
+    return -1;
+}
+
+bool on_is_frame(const On *on, int row) {
+    int id = on->o.row[row].c->id;
+    for (int c = 0; c < on->o.loop->carries.n; c++)
+        if (on->o.loop->carries.v[c].frame == id) return true;
+    return false;
+}
+
+const OnlineInst *on_step(const On *on, const TInst *step) {
+    for (int k = 0; k < on->o.body.n; k++)
+        if (on->o.body.v[k].i == step) return &on->o.body.v[k];
+    FK_BUG("a step that is not in the loop");
+}
+
+/* Whether something came has to be known where nothing leaves another value than the state. */
+bool on_tracks(const On *on, int row) {
+    const OnlineRow *x = &on->o.row[row];
+    return (x->c->frame >= 0 || x->c->has_finish) && on_step(on, x->step)->guards.n > 0;
+}
+
+void on_rows_init(On *on, OnState *s) {
+    Lower *l = on->l;
+    for (int k = 0; k < on->o.nrows; k++)
+        for (int r = 0; r < ROWS_HELD; r++) {
+            s->row[k][r] = identity(l, on->o.row[k].c->red, DT_f32);
+            s->ref[k][r] = const_real(l, 0);
+            s->any[k][r] = LLVMConstInt(l->i1, 0, 0);
+        }
+}
+
+static Val join(On *on, Reduce red, Val a, Val b) {
+    DType from[2] = {DT_f32, DT_f32};
+    Val in[2] = {a, b};
+    return op_emit(on->l, reduce_combine(red), DT_f32, from, in);
+}
+
+Val on_quad(On *on, Reduce red, Val v) {
+    for (int d = 1; d < 4; d *= 2) v = join(on, red, v, ptx_shfl_xor(on->l, v, d));
+    return v;
+}
+
+Val on_usable(On *on, const TCarry *frame, Val v) {
+    Lower *l = on->l;
+    Val none = LLVMBuildFCmp(l->b, LLVMRealOEQ, v, identity(l, frame->red, DT_f32), "");
+    return LLVMBuildSelect(l->b, none, const_real(l, 0), v, "");
+}
+
+/* As rescale_factor, with approximate functions: it is rounded as products are. */
+Val on_rescale(On *on, const TCarry *c, Val from, Val to) {
+    Lower *l = on->l;
+    const Poly itself = {.base = 0, .c = {0, 1}};
+    enum { DEEP = 64 };
+    DType real[8] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32};
+    Val stack[DEEP + 1];
+    int n = 0;
+    for (int i = 0; i < c->rescale.n; i++) {
+        const TFactor *f = &c->rescale.v[i];
+        FK_ASSERT(n < DEEP);
+        if (f->kind != TF_OP) {
+            stack[n++] = f->kind == TF_OLD ? from : f->kind == TF_NEW ? to : const_real(l, f->num);
+            continue;
+        }
+        n -= op_arity(f->op);
+        FK_ASSERT(n >= 0);
+        bool fast = op_arity(f->op) == 1 && fast_has(f->op, APPROX_FINE);
+        stack[n] = fast ? fast_emit(l, f->op, APPROX_FINE, &itself, stack[n])
+                        : op_emit(l, f->op, DT_f32, real, stack + n);
+        n++;
+    }
+    FK_ASSERT(n == 1);
+    /* A frame that did not move leaves the state alone, also at -inf. */
+    Val same = LLVMBuildFCmp(l->b, LLVMRealOEQ, from, to, "");
+    return LLVMBuildSelect(l->b, same, const_real(l, 1), stack[0], "");
+}
+
+/* ---- steps ---- */
+
+enum { CHAINS = 4 };
+
+/* Of one row, the elements of a slab join `had` in several chains. */
+static void fold_slab(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, int r, Val *chain) {
+    Lower *l = on->l;
+    const OnlineInst *step = on_step(on, x->step);
+    int n = p->cols / 4;
+    for (int c = 0; c < n; c++) {
+        Val v = on_element(on, x->step->args[1], r, c), in = on_condition(on, b, p, step, r, c);
+        if (in) v = LLVMBuildSelect(l->b, in, v, identity(l, x->c->red, DT_f32), "");
+        Val *to = &chain[c % CHAINS];
+        *to = *to ? join(on, x->c->red, *to, v) : v;
+    }
+}
+
+void on_rows_fold(On *on, OnBlock *b, bool framed, Val (*out)[ROWS_HELD]) {
+    for (int k = 0; k < on->o.nrows; k++) {
+        const OnlineRow *x = &on->o.row[k];
+        Val chain[ROWS_HELD][CHAINS] = {{NULL}};
+        if ((x->c->frame >= 0) != framed) continue;
+        for (int p = 0; p < b->slabs; p++) {
+            on_slab_enter(on, &b->slab[p]);
+            for (int r = 0; r < ROWS_HELD; r++) fold_slab(on, b, &b->slab[p], x, r, chain[r]);
+        }
+        for (int r = 0; r < ROWS_HELD; r++) {
+            out[k][r] = chain[r][0];
+            for (int c = 1; c < CHAINS; c++)
+                if (chain[r][c]) out[k][r] = join(on, x->c->red, out[k][r], chain[r][c]);
+        }
+    }
+}
+
+/* ---- after the loop ---- */
+
+/* Did anything come? i1, NULL: for sure. */
+static Val came(On *on, OnState *s, int row, int r) {
+    Lower *l = on->l;
+    Val some = NULL;
+    if (on->cut_lo || on->cut_hi) some = LLVMBuildICmp(l->b, LLVMIntSLT, on->lo[r], on->hi[r], "");
+    if (row >= 0 && on_tracks(on, row)) {
+        Val any = LLVMBuildZExt(l->b, s->any[row][r], l->i32, "");
+        for (int d = 1; d < 4; d *= 2) any = LLVMBuildOr(l->b, any, ptx_shfl_xor(l, any, d), "");
+        some = LLVMBuildICmp(l->b, LLVMIntNE, any, i32c(l, 0), "");
+    } else if (!some) {
+        const Ix *n = l->t->axes.v[on->o.j].extent;
+        int64_t c;
+        if (ix_is_const(n, &c) && c > 0) return NULL;
+        some = LLVMBuildICmp(l->b, LLVMIntSGT, uniform_ix(l, n), LLVMConstInt(l->i64, 0, 0), "");
+    }
+    return some;
+}
+
+/* What moves a state to the true frame: where nothing came it stays what it is. */
+static Val to_true(On *on, OnState *s, const TCarry *c, int row, int r) {
+    Lower *l = on->l;
+    int f = on_row_of(on, c->frame);
+    Val by = on_rescale(on, c, s->ref[f][r], s->row[f][r]), some = came(on, s, row, r);
+    return some ? LLVMBuildSelect(l->b, some, by, const_real(l, 1), "") : by;
+}
+
+static int tracked_like(const On *on, const TCarry *c) {
+    for (int k = 0; k < on->o.nrows; k++)
+        if (on->o.row[k].c->frame == c->frame && on_tracks(on, k)) return k;
+    return -1;
+}
+
+void on_rows_ref(On *on, OnState *s) {
+    for (int k = 0; k < on->o.nrows && !on->lags; k++)
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++)
+            s->ref[k][r] = on_usable(on, on->o.row[k].c, s->row[k][r]);
+}
+
+void on_rows_finish(On *on, OnState *s) {
+    Lower *l = on->l;
+    on_rows_ref(on, s);
+    for (int k = 0; k < on->o.nrows; k++) /* the true frames first */
+        if (on->o.row[k].c->frame < 0 && !on_is_frame(on, k))
+            for (int r = 0; r < ROWS_HELD; r++)
+                s->row[k][r] = on_quad(on, on->o.row[k].c->red, s->row[k][r]);
+    for (int p = 0; p < on->o.nproducts; p++) {
+        const TCarry *c = on->o.product[p].c;
+        if (c->frame < 0) continue;
+        Val by[ROWS_HELD];
+        for (int r = 0; r < ROWS_HELD; r++) by[r] = to_true(on, s, c, tracked_like(on, c), r);
+        for (int i = 0; i < on->t.out.n / 2; i++)
+            s->acc[p][i] = LLVMBuildFMul(l->b, s->acc[p][i], by[i / 2 % 2], "");
+    }
+    for (int k = 0; k < on->o.nrows; k++) {
+        const TCarry *c = on->o.row[k].c;
+        for (int r = 0; r < ROWS_HELD && c->frame >= 0; r++) {
+            Val v = on_quad(on, c->red, s->row[k][r]);
+            s->row[k][r] = LLVMBuildFMul(l->b, v, to_true(on, s, c, k, r), "");
+        }
+    }
+    for (int k = 0; k < on->o.nrows; k++) {
+        const TCarry *c = on->o.row[k].c;
+        for (int r = 0; r < ROWS_HELD && c->has_finish; r++) {
+            Val some = came(on, s, k, r);
+            if (!some) continue;
+            Val empty = const_real(l, c->finish);
+            s->row[k][r] = LLVMBuildSelect(l->b, some, s->row[k][r], empty, "");
+        }
+    }
+}

@@ -1,0 +1,391 @@
+/* online_tile.c - a tile of rows, by the group that multiplies it.
+ *
+ * Blocks of j are worked on from the last to the first. While the tensor core makes the scores of a
+ * block and, behind them, the products of the block before, the group works on what is there:
+ *     wait for the block's scores' factors; issue its scores
+ *     wait for the products' factors of the block before; issue its products
+ *     wait until the scores are made; compute all that follows (online_block.c)
+ *     wait until the products are made; move their sums to the block's frame; round its factors
+ * The first block has no products before it, and takes its own frame. Blocks that hang over a bound
+ * of j are masked, in loops of their own.
+ */
+#include "backend/nvptx/online_int.h"
+
+/* ---- the state, as a list ---- */
+
+static void put(Val **list, int *n, Val *v) {
+    if (list) list[*n] = v;
+    ++*n;
+}
+
+int on_state_list(const On *on, OnState *s, Val **list) {
+    int n = 0;
+    for (int p = 0; p < on->o.nproducts; p++)
+        for (int i = 0; i < on->t.out.n / 2; i++) put(list, &n, &s->acc[p][i]);
+    for (int f = 0; f < on->o.nfactors; f++)
+        for (int i = 0; i < on->t.j / 4; i++) put(list, &n, &s->factor[f][i]);
+    for (int k = 0; k < on->o.nrows; k++)
+        for (int r = 0; r < ROWS_HELD; r++) {
+            put(list, &n, &s->row[k][r]);
+            if (on->lags && on_is_frame(on, k)) put(list, &n, &s->ref[k][r]);
+            if (on_tracks(on, k)) put(list, &n, &s->any[k][r]);
+        }
+    put(list, &n, &s->k.stage), put(list, &n, &s->k.phase);
+    put(list, &n, &s->v.stage), put(list, &n, &s->v.phase);
+    return n;
+}
+
+static OnState state_new(On *on) {
+    OnState s = {0};
+    Arena *a = on->l->arena;
+    for (int p = 0; p < on->o.nproducts; p++) s.acc[p] = ARENA_ARRAY(a, Val, on->t.out.n / 2);
+    for (int f = 0; f < on->o.nfactors; f++) s.factor[f] = ARENA_ARRAY(a, Val, on->t.j / 4);
+    return s;
+}
+
+static OnState state_copy(On *on, const OnState *from) {
+    OnState s = state_new(on), f = *from;
+    int n = on_state_list(on, &s, NULL);
+    Val **to = ARENA_ARRAY(on->l->arena, Val *, n), **of = ARENA_ARRAY(on->l->arena, Val *, n);
+    on_state_list(on, &s, to);
+    on_state_list(on, &f, of);
+    for (int i = 0; i < n; i++) *to[i] = *of[i];
+    return s;
+}
+
+/* Phis of all of s, from `before`; list is of their places. */
+static OnState state_phis(On *on, const OnState *from, LLVMBasicBlockRef before, Val ***list,
+                          int *n) {
+    OnState s = state_copy(on, from);
+    *n = on_state_list(on, &s, NULL);
+    *list = ARENA_ARRAY(on->l->arena, Val *, *n);
+    Val **at = ARENA_ARRAY(on->l->arena, Val *, *n);
+    on_state_list(on, &s, at);
+    for (int i = 0; i < *n; i++) {
+        *at[i] = wg_phi(on->l, LLVMTypeOf(*at[i]), *at[i], before);
+        (*list)[i] = ARENA_NEW(on->l->arena, Val);
+        *(*list)[i] = *at[i];
+    }
+    return s;
+}
+
+static void state_next(On *on, Val **phi, OnState *s) {
+    int n = on_state_list(on, s, NULL);
+    Val **at = ARENA_ARRAY(on->l->arena, Val *, n);
+    on_state_list(on, s, at);
+    for (int i = 0; i < n; i++) wg_phi_next(on->l, *phi[i], *at[i]);
+}
+
+/* ---- what the tensor core does ---- */
+
+static void release(On *on, enum OnBar what, Val stage) {
+    ptx_mbar_arrive(on->l, on_empty(on, what, stage), on->w.leader);
+}
+
+static Val at_stage(On *on, Val desc, const OnlineSmem *m, Val stage) {
+    return wg_at_stage(&on->w, desc, stage, m->bytes / 16);
+}
+
+static void issue_scores(On *on, OnBlock *b, OnState *s, Val q) {
+    Lower *l = on->l;
+    ptx_mbar_wait(l, on_full(on, BAR_K, s->k.stage), s->k.phase);
+    for (int k = 0; k < on->o.nscores; k++) {
+        const OnlineSmem *mq = &on->t.q[k], *mk = &on->t.k[k];
+        WgmmaPieces w = {.type = on->o.score[k].a.type,
+                         .n = on->t.j,
+                         .steps = (on->t.depth[k] + 15) / 16,
+                         .per_piece = 4,
+                         .a_step = 2,
+                         .a_piece = mq->lines * 8,
+                         .b_step = 2,
+                         .b_piece = mk->lines * 8,
+                         .high = 64 | 1u << 30};
+        b->score[k] = ARENA_ARRAY(l->arena, Val, on->t.j / 2);
+        ptx_wgmma_scores(l, &w, at_stage(on, on->desc_q[k], mq, q),
+                         at_stage(on, on->desc_k[k], mk, s->k.stage), b->score[k]);
+    }
+}
+
+static void issue_products(On *on, OnState *s) {
+    Lower *l = on->l;
+    if (!on->o.nproducts) return;
+    ptx_mbar_wait(l, on_full(on, BAR_V, s->v.stage), s->v.phase);
+    for (int p = 0; p < on->o.nproducts; p++) {
+        const OnlineProduct *x = &on->o.product[p];
+        WgmmaPieces w = {.type = x->b.type,
+                         .n = on->t.out.n,
+                         .steps = on->t.j / 16,
+                         .per_piece = on->t.j / 16,
+                         .b_step = 128,
+                         .high = 64 | 1u << 30};
+        ptx_wgmma_rows(l, &w, s->factor[x->factor],
+                       at_stage(on, on->desc_v[p], &on->t.v[p], s->v.stage), s->acc[p], p == 0,
+                       p == on->o.nproducts - 1);
+    }
+}
+
+static void wait_scores(On *on, OnBlock *b, int pending) {
+    int n = on->t.j / 2, all = n * on->o.nscores;
+    Val *v = ARENA_ARRAY(on->l->arena, Val, all);
+    for (int k = 0; k < on->o.nscores; k++)
+        for (int i = 0; i < n; i++) v[k * n + i] = b->score[k][i];
+    ptx_wgmma_wait_group(on->l, pending);
+    ptx_hold(on->l, all, v);
+    for (int k = 0; k < on->o.nscores; k++)
+        for (int i = 0; i < n; i++) b->score[k][i] = v[k * n + i];
+}
+
+static void wait_products(On *on, OnState *s) {
+    if (!on->o.nproducts) return;
+    ptx_wgmma_wait_group(on->l, 0);
+    for (int p = 0; p < on->o.nproducts; p++) ptx_hold(on->l, on->t.out.n / 2, s->acc[p]);
+    release(on, BAR_V, s->v.stage);
+    s->v = on_next(on, s->v, on->t.stages);
+}
+
+/* ---- turns ----------------------------------------------------------------------------------
+ *
+ * Named barriers TURN + g give turns at issuing: group g waits on its own (its 128 threads and 128
+ * arrivals of the group before), and after its issue arrives on the next one's. The last group
+ * arrives once at the start, so group 0 is first. */
+
+enum { TURN = 6, TURN_THREADS = 256 };
+
+static void turn_wait(On *on) {
+    Lower *l = on->l;
+    ptx_bar_sync(l, LLVMBuildAdd(l->b, on->w.group, i32c(l, TURN), ""), TURN_THREADS);
+}
+
+static void turn_pass(On *on) {
+    Lower *l = on->l;
+    Val next = LLVMBuildAdd(l->b, on->w.group, i32c(l, 1), "");
+    Val wraps = LLVMBuildICmp(l->b, LLVMIntEQ, next, i32c(l, on->t.out.groups), "");
+    next = LLVMBuildSelect(l->b, wraps, i32c(l, 0), next, "");
+    ptx_bar_arrive(l, LLVMBuildAdd(l->b, next, i32c(l, TURN), ""), TURN_THREADS);
+}
+
+void on_first_turn(On *on) {
+    Lower *l = on->l;
+    LLVMBasicBlockRef last = block_new(l, "last"), after = block_new(l, "turns");
+    Val is = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.group, i32c(l, on->t.out.groups - 1), "");
+    LLVMBuildCondBr(l->b, is, last, after);
+    block_enter(l, last);
+    turn_pass(on);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+}
+
+/* ---- a block ---- */
+
+static void round_factors(On *on, OnState *s) {
+    for (int f = 0; f < on->o.nfactors; f++) {
+        Val *v = s->factor[f];
+        bool bf16 = on->factor_type[f] == DT_bf16;
+        ptx_hold(on->l, on->t.j / 2, v);
+        Val *words = ARENA_ARRAY(on->l->arena, Val, on->t.j / 4);
+        for (int i = 0; i < on->t.j / 4; i++)
+            words[i] = ptx_cvt_pair(on->l, bf16, v[2 * i], v[2 * i + 1]);
+        s->factor[f] = words;
+    }
+}
+
+static void move_sums(On *on, const OnBlock *b, OnState *s) {
+    for (int p = 0; p < on->o.nproducts; p++) {
+        const TCarry *c = on->o.product[p].c;
+        if (c->frame < 0) continue;
+        int f = on_row_of(on, c->frame);
+        Val by[ROWS_HELD];
+        for (int r = 0; r < ROWS_HELD; r++) by[r] = on_rescale(on, c, s->ref[f][r], b->frame[f][r]);
+        for (int i = 0; i < on->t.out.n / 2; i++)
+            s->acc[p][i] = LLVMBuildFMul(on->l->b, s->acc[p][i], by[i / 2 % 2], "");
+    }
+}
+
+static OnState one_block(On *on, OnState before, Val i, bool masked, bool first, Val q) {
+    Lower *l = on->l;
+    OnState s = state_copy(on, &before);
+    OnBlock b = {.masked = masked, .first = first};
+    Map narrow = l->narrow, wide = l->wide;
+    l->narrow = l->wide = (Map){.arena = l->arena};
+    bool turns = l->s->pingpong;
+    on_rows_ref(on, &s);
+    on_block_open(on, &b, i);
+    if (turns) turn_wait(on);
+    issue_scores(on, &b, &s, q);
+    if (!first) issue_products(on, &s);
+    if (turns) turn_pass(on);
+    on_block_early(on, &b);
+    wait_scores(on, &b, first || !on->o.nproducts ? 0 : 1);
+    release(on, BAR_K, s.k.stage);
+    s.k = on_next(on, s.k, on->t.stages);
+    OnState old = s;
+    on_block_values(on, &b, &s);
+    on_block_factors(on, &b, &s);
+    if (!first) {
+        wait_products(on, &s);
+        OnState in = s; /* the frames that the sums are in */
+        for (int k = 0; k < on->o.nrows; k++)
+            for (int r = 0; r < ROWS_HELD; r++) in.ref[k][r] = old.ref[k][r];
+        move_sums(on, &b, &in);
+    }
+    round_factors(on, &s);
+    for (int k = 0; k < on->o.nrows; k++)
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) s.ref[k][r] = b.frame[k][r];
+    l->narrow = narrow, l->wide = wide;
+    return s;
+}
+
+/* for (; *i >= last; --*i) */
+static OnState blocks(On *on, OnState start, Val *i, Val last, bool masked, Val q) {
+    Lower *l = on->l;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "blocks");
+    LLVMBasicBlockRef body = block_new(l, masked ? "masked" : "block"), exit = block_new(l, "past");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val **phi, at = wg_phi(l, l->i32, *i, before);
+    int n;
+    OnState s = state_phis(on, &start, before, &phi, &n);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, last, ""), body, exit);
+    block_enter(l, body);
+    OnState end = one_block(on, s, at, masked, false, q);
+    wg_phi_next(l, at, LLVMBuildSub(l->b, at, i32c(l, 1), ""));
+    state_next(on, phi, &end);
+    LLVMBuildBr(l->b, head);
+    block_enter(l, exit);
+    *i = at;
+    return s;
+}
+
+static Val greater(Lower *l, Val a, Val b) {
+    return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, a, b, ""), a, b, "");
+}
+
+static OnState all_blocks(On *on, OnState s, Val q) {
+    Lower *l = on->l;
+    bool cut = on->cut_lo || on->cut_hi;
+    Val i = LLVMBuildSub(l->b, on->end, i32c(l, 1), "");
+    s = one_block(on, s, i, cut, true, q);
+    i = LLVMBuildSub(l->b, i, i32c(l, 1), "");
+    if (on->cut_hi) s = blocks(on, s, &i, greater(l, on->beyond, on->first), true, q);
+    s = blocks(on, s, &i, greater(l, on->whole, on->first), false, q);
+    if (on->cut_lo) s = blocks(on, s, &i, on->first, true, q);
+    issue_products(on, &s);
+    wait_products(on, &s);
+    return s;
+}
+
+/* ---- the tile ---- */
+
+static bool over_cols(const On *on, const TInst *i) {
+    return on->o.cols >= 0 && i->id >= 0 && (on->l->deps[i->id] >> on->o.cols & 1);
+}
+
+static bool stores_rows(const On *on, const TInst *i) {
+    for (int d = 0; d < i->nix; d++)
+        if (on->o.cols >= 0 && ix_uses_axis(i->ix[d], on->o.cols)) return false;
+    return i->kind == T_STORE;
+}
+
+/* What stands at the top level in [from, to) and is the same along columns; stores by one thread
+ * of a row. */
+static void emit_rows(On *on, int from, int to) {
+    Lower *l = on->l;
+    const TBlock *b = &l->t->body;
+    bool stores = false;
+    for (int k = from; k < to; k++) {
+        const TInst *i = b->inst.v[k];
+        stores |= stores_rows(on, i);
+        if (i->kind != T_STORE && i->kind != T_LOOP && !over_cols(on, i)) emit_inst(l, i);
+    }
+    if (!stores) return;
+    LLVMBasicBlockRef one = block_new(l, "row.stores"), after = block_new(l, "rows.stored");
+    Val is = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.col, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, is, one, after);
+    block_enter(l, one);
+    Map narrow = l->narrow, wide = l->wide;
+    l->narrow = l->wide = (Map){.arena = l->arena};
+    for (int k = from; k < to; k++) {
+        const TInst *i = b->inst.v[k];
+        if (stores_rows(on, i)) emit_inst(l, i);
+    }
+    LLVMBuildBr(l->b, after);
+    l->narrow = narrow, l->wide = wide;
+    block_enter(l, after);
+}
+
+static void emit_after(On *on, OnState *s, Val row) {
+    Lower *l = on->l;
+    on_rows_finish(on, s);
+    for (int k = 0; k < on->o.nrows; k++) {
+        Frag f = frag_new(l, frag_live(l, axis_bit(on->o.rows)));
+        for (int r = 0; r < ROWS_HELD; r++) f.v[r] = s->row[k][r];
+        l->value[on->o.row[k].c->id] = f;
+    }
+    emit_rows(on, on->o.at + 1, l->t->body.inst.n);
+    if (on->o.cols < 0) return;
+    Acc acc = {on->t.out.n / 2, s->acc[0], on->t.out.n};
+    on->w.m.carry = on->o.product[0].c->id;
+    on->w.nmore = on->o.nproducts - 1;
+    for (int p = 1; p < on->o.nproducts; p++)
+        on->w.more[p - 1] = (WgMore){on->o.product[p].c->id, s->acc[p]};
+    wg_emit_out(&on->w, &acc, row, LLVMConstInt(l->i64, 0, 0));
+}
+
+static void bounds_of_rows(On *on) {
+    Lower *l = on->l;
+    Frag lo = frag_ix(l, on->o.loop->lo), hi = frag_ix(l, on->o.loop->hi);
+    for (int r = 0; r < ROWS_HELD; r++) {
+        on->lo[r] = on_clamp32(on, lo.v[lo.n > 1 ? r : 0]);
+        on->hi[r] = on_clamp32(on, hi.v[hi.n > 1 ? r : 0]);
+    }
+}
+
+/* i64, of the group's first row, and opens its rows. */
+static Val open_rows(On *on) {
+    Lower *l = on->l;
+    Val row = LLVMBuildZExt(l->b, LLVMBuildMul(l->b, on->w.group, i32c(l, 64), ""), l->i64, "");
+    row = LLVMBuildAdd(l->b, on->row0, row, "");
+    wg_open_rows(&on->w, row);
+    return row;
+}
+
+OnRings on_consume(On *on, Val item, OnRings r) {
+    Lower *l = on->l;
+    LLVMBasicBlockRef uniform = wg_uniform_begin(&on->w);
+    on_decode(on, item);
+    open_rows(on);
+    emit_rows(on, 0, on->o.at);
+    bounds_of_rows(on);
+    OnState s = state_new(on);
+    on_rows_init(on, &s);
+    for (int p = 0; p < on->o.nproducts; p++)
+        for (int i = 0; i < on->t.out.n / 2; i++) s.acc[p][i] = const_real(l, 0);
+    for (int f = 0; f < on->o.nfactors; f++)
+        for (int i = 0; i < on->t.j / 4; i++) s.factor[f][i] = i32c(l, 0);
+    s.k = s.v = r.k;
+    ptx_mbar_wait(l, on_full(on, BAR_Q, r.q.stage), r.q.phase);
+    LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "finished");
+    LLVMBasicBlockRef none = LLVMGetInsertBlock(l->b);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, on->end, on->first, ""), some, done);
+    block_enter(l, some);
+    OnState end = all_blocks(on, s, r.q.stage);
+    LLVMBuildBr(l->b, done);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
+    block_enter(l, done);
+    Val **phi;
+    int n;
+    OnState all = state_phis(on, &s, none, &phi, &n);
+    Val **at = ARENA_ARRAY(l->arena, Val *, n);
+    on_state_list(on, &end, at);
+    for (int i = 0; i < n; i++) LLVMAddIncoming(*phi[i], at[i], &from, 1);
+    if (!on->t.out.over) release(on, BAR_Q, r.q.stage);
+    on_place(on, ptx_opaque(l, item)); /* again, so that the loop has its registers */
+    if (on->t.out.over) on->w.slabs = on_buffer(on, &on->t.q[0], r.q.stage);
+    emit_after(on, &all, open_rows(on));
+    if (on->t.out.over) {
+        ptx_bulk_wait_read(l, 0, on->w.leader);
+        release(on, BAR_Q, r.q.stage);
+    }
+    wg_uniform_end(&on->w, uniform);
+    return (OnRings){all.k, on_next(on, r.q, on->t.ahead)};
+}

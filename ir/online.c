@@ -1,0 +1,316 @@
+/* online.c - see online.h: what a program is. */
+#include "ir/online.h"
+#include "ir/mma_int.h"
+
+#include <string.h>
+
+#define no mma_no
+
+typedef struct Find {
+    Arena *a;
+    const TProg *t;
+    Online *o;
+    const uint64_t *deps;
+    bool *framed, *late; /* per value: depends on a frame, on a score */
+    Str *why;
+} Find;
+
+static uint64_t bit(int axis) {
+    return axis < 0 ? 0 : axis < 64 ? (uint64_t)1 << axis : UINT64_MAX;
+}
+
+static uint64_t load_axes(const Find *f, const TInst *i) {
+    uint64_t d = 0;
+    for (int k = 0; k < i->nix; k++) d |= tile_ix_deps(f->deps, i->ix[k]);
+    return d;
+}
+
+/* ---- the body, flat ---- */
+
+static bool flatten(Find *f, const TBlock *b, const OnlineInst *around) {
+    for (int k = 0; k < b->inst.n; k++) {
+        OnlineInst x = {.i = b->inst.v[k]};
+        for (int g = 0; around && g < around->guards.n; g++)
+            vec_push(f->a, &x.guards, around->guards.v[g]);
+        if (x.i->kind == T_GUARD) {
+            vec_push(f->a, &x.guards, x.i->args[0]);
+            if (!flatten(f, &x.i->body, &x)) return false;
+            continue;
+        }
+        if (x.i->kind == T_STORE) return no(f->why, "a store in the loop");
+        if (x.i->kind == T_LOOP && around) return no(f->why, "a loop in a guard");
+        vec_push(f->a, &f->o->body, x);
+    }
+    return true;
+}
+
+static const TInst *made_by(const Find *f, int id) {
+    for (int k = 0; k < f->o->body.n; k++)
+        if (f->o->body.v[k].i->id == id) return f->o->body.v[k].i;
+    return NULL;
+}
+
+/* ---- scores ---- */
+
+static int own_axis(const Find *f, const TInst *load, const TInst *other, int last) {
+    uint64_t own = load_axes(f, load) & ~load_axes(f, other);
+    for (int a = last - 1; a >= 0; a--)
+        if (own & bit(a)) return a;
+    return -1;
+}
+
+static bool find_score(Find *f, const TInst *loop) {
+    Online *o = f->o;
+    const TInst *p, *q;
+    if (o->nscores == ONLINE_SCORES) return no(f->why, "more than %d products", ONLINE_SCORES);
+    if (!mma_product(f->t, loop, &p, &q, f->why)) return false;
+    const TInst *a = load_axes(f, p) & bit(o->j) ? q : p, *b = a == p ? q : p;
+    if (load_axes(f, a) & bit(o->j) || !(load_axes(f, b) & bit(o->j)))
+        return no(f->why, "not one factor of a product alone moves along %s",
+                  f->t->axes.v[o->j].name);
+    OnlineScore *s = &o->score[o->nscores++];
+    *s = (OnlineScore){.loop = loop, .carry = loop->carries.v[0].id, .k = loop->axis};
+    int rows = own_axis(f, a, b, f->t->ngrid);
+    if (rows < 0 || (o->rows >= 0 && o->rows != rows))
+        return no(f->why, "the products do not have rows of their own, the same ones");
+    o->rows = rows;
+    if (!mma_factor(f->t, a, rows, s->k, &s->a, f->why) ||
+        !mma_factor(f->t, b, o->j, s->k, &s->b, f->why))
+        return false;
+    return !s->a.vector && !s->b.vector ? true : no(f->why, "a factor is a vector");
+}
+
+/* ---- products ---- */
+
+/* The last loads that a chain of multiplications ends in: x * load with columns. */
+static bool find_product(Find *f, const TCarry *c, const TInst *step) {
+    Online *o = f->o;
+    const TInst *mul = made_by(f, step->args[1]);
+    if (o->nproducts == ONLINE_PRODUCTS)
+        return no(f->why, "more than %d sums of products", ONLINE_PRODUCTS);
+    if (c->type != DT_f32 || c->red != RED_sum || !mul || mul->kind != T_OP || mul->op != OP_mul)
+        return no(f->why, "what is summed over columns is no product");
+    int k = f->deps[mul->args[0]] & bit(o->cols) ? 0 : 1;
+    const TInst *load = made_by(f, mul->args[k]);
+    OnlineProduct *p = &o->product[o->nproducts++];
+    *p = (OnlineProduct){.c = c, .step = step, .mul = mul, .element = mul->args[1 - k]};
+    if (!load || load->kind != T_LOAD || f->deps[p->element] & bit(o->cols))
+        return no(f->why, "what is summed over columns is not a load times something over rows");
+    if (load_axes(f, load) & bit(o->rows)) return no(f->why, "a factor over columns has rows too");
+    p->factor = o->nfactors;
+    for (int q = 0; q + 1 < o->nproducts; q++)
+        if (o->product[q].element == p->element) p->factor = o->product[q].factor;
+    if (p->factor == o->nfactors) o->nfactors++;
+    if (!mma_factor(f->t, load, o->cols, o->j, &p->b, f->why)) return false;
+    return !p->b.vector ? true : no(f->why, "a factor is a vector");
+}
+
+/* The columns: of what is stepped, the grid axis that no score has. */
+static bool find_columns(Find *f) {
+    Online *o = f->o;
+    uint64_t grid = bit(f->t->ngrid) - 1, known = bit(o->rows);
+    for (int s = 0; s < o->nscores; s++)
+        known |= load_axes(f, o->score[s].a.load) | load_axes(f, o->score[s].b.load);
+    for (int c = 0; c < o->loop->carries.n; c++) {
+        uint64_t more = f->deps[o->loop->carries.v[c].id] & grid & ~known;
+        for (int a = 0; a < f->t->ngrid && more; a++) {
+            if (!(more & bit(a))) continue;
+            if (o->cols >= 0 && o->cols != a) return no(f->why, "sums over two axes of columns");
+            o->cols = a;
+        }
+    }
+    return true;
+}
+
+static const TCarry *carry_of(const Online *o, int id) {
+    for (int c = 0; c < o->loop->carries.n; c++)
+        if (o->loop->carries.v[c].id == id) return &o->loop->carries.v[c];
+    return NULL;
+}
+
+static bool find_step(Find *f, const TInst *i) {
+    Online *o = f->o;
+    const TCarry *c = carry_of(o, i->args[0]);
+    if (!c) return no(f->why, "a step of a value carried elsewhere");
+    for (int k = 0; k < o->nrows; k++)
+        if (o->row[k].c == c) return no(f->why, "a carried value is stepped twice");
+    if (f->deps[c->id] & bit(o->cols)) return find_product(f, c, i);
+    if (o->nrows == ONLINE_ROWS) return no(f->why, "more than %d values over rows", ONLINE_ROWS);
+    if (c->type != DT_f32) return no(f->why, "%s is no real", c->name ? c->name : "a value");
+    o->row[o->nrows++] = (OnlineRow){c, i};
+    return true;
+}
+
+/* ---- the rest ---- */
+
+static void mark(Find *f) {
+    Online *o = f->o;
+    f->framed = ARENA_ARRAY(f->a, bool, f->t->nvalues + 1);
+    f->late = ARENA_ARRAY(f->a, bool, f->t->nvalues + 1);
+    for (int c = 0; c < o->loop->carries.n; c++)
+        if (o->loop->carries.v[c].frame >= 0) f->framed[o->loop->carries.v[c].frame] = true;
+    for (int s = 0; s < o->nscores; s++) f->late[o->score[s].carry] = true;
+    for (int k = 0; k < o->body.n; k++) {
+        OnlineInst *x = &o->body.v[k];
+        int n = x->i->kind == T_STEP ? 2 : x->i->nargs;
+        for (int a = x->i->kind == T_STEP ? 1 : 0; a < n; a++) {
+            x->framed |= f->framed[x->i->args[a]];
+            x->early |= f->late[x->i->args[a]];
+        }
+        x->early = !x->early && !x->framed;
+        if (x->i->kind == T_STEP) x->framed |= carry_of(o, x->i->args[0])->frame >= 0;
+        if (x->i->id < 0) continue;
+        f->framed[x->i->id] = x->framed;
+        f->late[x->i->id] = !x->early;
+    }
+    for (int p = 0; p < o->nproducts; p++)
+        for (int k = 0; k < o->body.n; k++) {
+            const TInst *i = o->body.v[k].i;
+            const OnlineProduct *q = &o->product[p];
+            o->body.v[k].factor |= i == q->step || i == q->mul || i == q->b.load;
+        }
+}
+
+/* What is loaded for each element is inside of the tensor at any row and any j. */
+static bool check_load(Find *f, const TInst *i) {
+    const TTensor *x = &f->t->tensors.v[i->tensor];
+    for (int d = 0; d < i->nix; d++) {
+        int axis;
+        if (!(tile_ix_deps(f->deps, i->ix[d]) & (bit(f->o->rows) | bit(f->o->j)))) continue;
+        if (i->checked >> d & 1) continue;
+        if (!ix_is_axis(i->ix[d], &axis) || x->dims[d] != f->t->axes.v[axis].extent)
+            return no(f->why, "%s is read at an index of its own", x->name);
+    }
+    return true;
+}
+
+static bool check_outside(Find *f) {
+    const TProg *t = f->t;
+    Online *o = f->o;
+    for (int k = 0; k < t->body.inst.n; k++) {
+        const TInst *i = t->body.inst.v[k];
+        if (i->kind == T_GUARD) return no(f->why, "a guard");
+        if (i->kind == T_LOOP && i != o->loop) return no(f->why, "a second loop");
+        if (i->kind != T_STORE) continue;
+        const TTensor *x = &t->tensors.v[i->tensor];
+        if (dtype_bits(x->type) == 4) return no(f->why, "%s has a 4-bit type", x->name);
+        if (!(load_axes(f, i) & bit(o->rows)))
+            return no(f->why, "%s is not stored over rows", x->name);
+        if (f->deps[i->args[0]] & bit(o->cols) && !(load_axes(f, i) & bit(o->cols)))
+            return no(f->why, "%s is not stored over columns", x->name);
+    }
+    return true;
+}
+
+static bool frames_known(Find *f) {
+    const Online *o = f->o;
+    for (int c = 0; c < o->loop->carries.n; c++) {
+        int frame = o->loop->carries.v[c].frame;
+        bool row = frame < 0;
+        for (int k = 0; k < o->nrows; k++) row |= o->row[k].c->id == frame;
+        if (!row) return no(f->why, "a frame is not over rows");
+    }
+    return true;
+}
+
+static bool find_body(Find *f) {
+    Online *o = f->o;
+    for (int k = 0; k < o->body.n; k++)
+        if (o->body.v[k].i->kind == T_LOOP && !find_score(f, o->body.v[k].i)) return false;
+    if (!o->nscores) return no(f->why, "no product of matrices in the loop");
+    if (!find_columns(f)) return false;
+    int n = 0;
+    for (int k = 0; k < o->body.n; k++)
+        if (o->body.v[k].i->kind != T_LOOP) o->body.v[n++] = o->body.v[k];
+    o->body.n = n;
+    for (int k = 0; k < n; k++)
+        if (o->body.v[k].i->kind == T_STEP && !find_step(f, o->body.v[k].i)) return false;
+    mark(f);
+    for (int k = 0; k < n; k++) {
+        const OnlineInst *x = &o->body.v[k];
+        uint64_t d = x->i->id >= 0 ? f->deps[x->i->id] : 0;
+        if (!x->factor && d & bit(o->cols)) return no(f->why, "columns in the loop");
+        if (!x->factor && x->i->kind == T_LOAD && !check_load(f, x->i)) return false;
+    }
+    return frames_known(f);
+}
+
+static bool is_mma(const TProg *t) {
+    Mma m;
+    Str why = {0};
+    bool is = mma_find(t, -1, -1, &m, &why);
+    str_free(&why);
+    return is;
+}
+
+Mma online_score_view(const Online *o, int score) {
+    return (Mma){.t = o->t, .rows = o->rows, .cols = o->j, .k = o->score[score].k};
+}
+
+/* TMA brings boxes that begin at multiples of 16 bytes. */
+static bool check_begin(Find *f, const Mma *m, const TInst *load) {
+    int unit;
+    if (mma_begins(m, load, &unit)) return true;
+    return no(f->why, "%s begins at no multiple of 16 bytes", f->t->tensors.v[load->tensor].name);
+}
+
+static bool check_begins(Find *f) {
+    const Online *o = f->o;
+    for (int s = 0; s < o->nscores; s++) {
+        Mma m = online_score_view(o, s);
+        if (!check_begin(f, &m, o->score[s].a.load) || !check_begin(f, &m, o->score[s].b.load))
+            return false;
+    }
+    Mma m = {.t = f->t, .rows = o->rows, .cols = o->cols, .k = o->j};
+    for (int p = 0; p < o->nproducts; p++)
+        if (!check_begin(f, &m, o->product[p].b.load)) return false;
+    return true;
+}
+
+bool online_find(Arena *a, const TProg *t, Online *o, Str *why) {
+    *o = (Online){.t = t, .rows = -1, .j = -1, .cols = -1};
+    Find f = {.a = a, .t = t, .o = o, .why = why};
+    if (is_mma(t)) return no(why, "one product of matrices, and its reductions");
+    if (t->axes.n >= 64) return no(why, "%d axes", t->axes.n);
+    for (int k = 0; k < t->body.inst.n; k++)
+        if (t->body.inst.v[k]->kind == T_LOOP && !o->loop) o->loop = t->body.inst.v[k], o->at = k;
+    if (!o->loop) return no(why, "no loop");
+    o->j = o->loop->axis;
+    f.deps = tile_deps(a, t);
+    if (!flatten(&f, &o->loop->body, NULL) || !find_body(&f) || !check_outside(&f)) return false;
+    o->size = 2;
+    for (int s = 0; s < o->nscores; s++)
+        if (!mma_pair_size(o->score[s].a.type, o->score[s].b.type) ||
+            dtype_bits(o->score[s].a.type) != 16)
+            return no(why, "the factors are not of one 16-bit float type");
+    for (int p = 0; p < o->nproducts; p++)
+        if (o->product[p].b.type != DT_bf16 && o->product[p].b.type != DT_f16)
+            return no(why, "a factor over columns is not of a 16-bit float type");
+    return check_begins(&f);
+}
+
+int online_moves(const uint64_t *deps, const Ix *x, int axis) {
+    if (!(tile_ix_deps(deps, x) & bit(axis))) return 0;
+    int a, b;
+    switch (x->kind) {
+    case IX_AXIS: return 1;
+    case IX_ADD:
+    case IX_MIN:
+    case IX_MAX:
+        a = 0;
+        for (int k = 0; k < x->n; k++) {
+            b = online_moves(deps, x->arg[k], axis);
+            if (b == ONLINE_ANY || a * b < 0) return ONLINE_ANY;
+            if (b) a = b;
+        }
+        return a;
+    case IX_MUL:
+        if (x->n != 2 || x->arg[0]->kind != IX_CONST) return ONLINE_ANY;
+        a = online_moves(deps, x->arg[1], axis);
+        return a == ONLINE_ANY ? a : x->arg[0]->num < 0 ? -a : a;
+    case IX_DIV:
+        if (tile_ix_deps(deps, x->arg[1])) return ONLINE_ANY;
+        return online_moves(deps, x->arg[0], axis);
+    default: return ONLINE_ANY;
+    }
+}

@@ -1,0 +1,93 @@
+/* online.h - tile programs with a loop over blocks of j in which matrices are multiplied, worked on
+ * where they lie, folded along j, and multiplied again: found once for all who ask.
+ *
+ * Such a program has one loop at its top level. Its body is
+ *     scores    loops over k, each from 0 to its end, that sum the product of two loads of one
+ *               16-bit type: one over rows (a grid axis) and k, one over j and k
+ *     pointwise ops, indices, loads and constants, over rows and j
+ *     steps     of carries over rows: any reduction of what was computed; and of products: sums of
+ *               something over rows and j times a load over j and columns (a grid axis)
+ * Steps may stand in guards. Carries may have frames (tile.h). Before and after the loop everything
+ * is pointwise, as in mma.h; stores are over rows and columns, or over rows alone.
+ */
+#ifndef FK_IR_ONLINE_H
+#define FK_IR_ONLINE_H
+
+#include "ir/mma.h"
+
+enum { ONLINE_SCORES = 4, ONLINE_PRODUCTS = 4, ONLINE_ROWS = 16 };
+
+typedef struct OnlineScore {
+    const TInst *loop;
+    int carry, k;   /* the value, the axis that it sums over */
+    MmaFactor a, b; /* over rows; over j */
+} OnlineScore;
+
+typedef struct OnlineProduct {
+    const TCarry *c;
+    const TInst *step, *mul;
+    int element; /* value over rows and j */
+    MmaFactor b; /* over columns, k is j */
+    int factor;  /* number of its element among those of all products, equal ones once */
+} OnlineProduct;
+
+typedef struct OnlineRow { /* a carry over rows */
+    const TCarry *c;
+    const TInst *step;
+} OnlineRow;
+
+/* An instruction of the loop's body, or of a guard in it. */
+typedef struct OnlineInst {
+    const TInst *i;
+    VEC(int) guards; /* values that must hold */
+    bool framed;     /* depends on a frame */
+    bool early;      /* depends on no score */
+    bool factor;     /* belongs to a product: its load, the multiplication, its step */
+} OnlineInst;
+
+typedef struct Online {
+    const TProg *t;
+    const TInst *loop;
+    int at;            /* its place in the program's body */
+    int rows, j, cols; /* axes; cols -1: nothing has columns */
+    OnlineScore score[ONLINE_SCORES];
+    OnlineProduct product[ONLINE_PRODUCTS];
+    OnlineRow row[ONLINE_ROWS];
+    int nscores, nproducts, nrows, nfactors;
+    VEC(OnlineInst) body; /* in order, without scores */
+    int size;             /* bytes of an element of any factor */
+} Online;
+
+/* False with a reason when the program is not of this shape. What mma.h takes is not. */
+bool online_find(Arena *a, const TProg *t, Online *o, Str *why);
+
+/* A score as mma.h has it: its rows, j, k. */
+Mma online_score_view(const Online *o, int score);
+
+/* Moves x one way when the axis moves: 1 up, -1 down, 0 not at all; ONLINE_ANY: who knows. */
+enum { ONLINE_ANY = 2 };
+int online_moves(const uint64_t *deps, const Ix *x, int axis);
+
+/* How factors lie in shared memory: pieces of 64 elements (128 bytes, swizzled) of the last
+ * dimension, of each all lines. */
+typedef struct OnlineSmem {
+    int lines, pieces, bytes; /* bytes: of one buffer */
+    int at, buffers;          /* bytes from the start */
+    SEvict evict;
+} OnlineSmem;
+
+typedef struct OnlineTiles {
+    MmaTiles out; /* the tile after the loop: m rows, n columns, of each group 64 rows */
+    int j;        /* elements of a block */
+    int stages;   /* buffers of what is loaded for each block */
+    int ahead;    /* buffers of what is loaded for a tile */
+    int depth[ONLINE_SCORES]; /* elements of k */
+    OnlineSmem q[ONLINE_SCORES], k[ONLINE_SCORES], v[ONLINE_PRODUCTS];
+    int early; /* columns of j that are worked on before a frame is known to hold */
+    int bars_at;
+} OnlineTiles;
+
+bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, OnlineTiles *w,
+                     Str *why);
+
+#endif

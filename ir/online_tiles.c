@@ -1,0 +1,161 @@
+/* online_tiles.c - see online.h: what a schedule makes of such a program.
+ *
+ * Shared memory: what is loaded once a tile (`ahead` buffers), what is loaded for each block
+ * (`stages` buffers), slabs of what is stored, barriers.
+ */
+#include "ir/mma_int.h"
+#include "ir/online.h"
+#include "ir/target.h"
+
+#define no mma_no
+
+enum { PIECE = 64, LINE = 128, BARRIERS = 8 * 32 };
+
+static int tile_of(const Schedule *s, int axis) {
+    for (int k = 0; k < s->axes.n; k++)
+        if (s->axes.v[k].axis == axis) return s->axes.v[k].tile;
+    return 0;
+}
+
+static const SValue *placed(const Schedule *s, const TInst *load) {
+    for (int k = 0; k < s->values.n; k++)
+        if (s->values.v[k].value == load->id) return &s->values.v[k];
+    return NULL;
+}
+
+/* How a factor lies: `lines` of a tile by `wide` elements. */
+static bool lay(const Schedule *s, const MmaFactor *f, int lines, int wide, int buffers, int *at,
+                OnlineSmem *m, Str *why) {
+    const SValue *v = placed(s, f->load);
+    if (!v || v->place != PLACE_smem || v->buffers != buffers || v->swizzle != LINE || v->plain)
+        return no(why, "%%%d needs %d buffers in smem, swizzled by 128 bytes", f->load->id,
+                  buffers);
+    *m = (OnlineSmem){.lines = lines, .pieces = (wide + PIECE - 1) / PIECE, .evict = v->evict};
+    m->bytes = m->pieces * lines * LINE;
+    m->at = *at;
+    m->buffers = buffers;
+    *at += buffers * m->bytes;
+    return true;
+}
+
+static bool buffers_of(const Schedule *s, const TInst *load, int *n, Str *why) {
+    const SValue *v = placed(s, load);
+    if (!v || v->buffers < 1 || v->buffers > 8)
+        return no(why, "%%%d needs 1 to 8 buffers", load->id);
+    *n = v->buffers;
+    return true;
+}
+
+/* The same tensor at the same place is loaded once; not built, and not needed for one score. */
+static bool lay_all(const Schedule *s, const Online *o, OnlineTiles *w, Str *why) {
+    int at = 0;
+    if (!buffers_of(s, o->score[0].a.load, &w->ahead, why) ||
+        !buffers_of(s, o->score[0].b.load, &w->stages, why))
+        return false;
+    for (int k = 0; k < o->nscores; k++) {
+        const OnlineScore *x = &o->score[k];
+        int64_t n;
+        w->depth[k] = tile_of(s, x->k);
+        if (w->depth[k] < 1 || w->depth[k] > 512)
+            return no(why, "%d elements of k at once", w->depth[k]);
+        if (ix_is_const(o->t->axes.v[x->k].extent, &n) && n > w->depth[k])
+            return no(why, "k has %lld elements, the tile %d", (long long)n, w->depth[k]);
+        if (!x->a.k_major || !x->b.k_major)
+            return no(why, "k is not the last dimension of both factors");
+        if (!lay(s, &x->a, w->out.m, w->depth[k], w->ahead, &at, &w->q[k], why) ||
+            !lay(s, &x->b, w->j, w->depth[k], w->stages, &at, &w->k[k], why))
+            return false;
+    }
+    for (int p = 0; p < o->nproducts; p++) {
+        const MmaFactor *f = &o->product[p].b;
+        if (f->k_major) return no(why, "columns are not the last dimension of a factor");
+        if (!lay(s, f, w->j, w->out.n, w->stages, &at, &w->v[p], why)) return false;
+    }
+    w->out.stages = 1;
+    w->out.stage_bytes = at;
+    return true;
+}
+
+static bool read_tiles(const Schedule *s, const Online *o, OnlineTiles *w, Str *why) {
+    int64_t n;
+    for (int k = 0; k < s->axes.n; k++)
+        if (s->axes.v[k].lanes != 1 || s->axes.v[k].regs != 1 || s->axes.v[k].vec != 1)
+            return no(why, "axis %s: a wgmma schedule has tiles, not lanes",
+                      o->t->axes.v[s->axes.v[k].axis].name);
+    w->out.m = tile_of(s, o->rows);
+    w->j = tile_of(s, o->j);
+    w->out.n = o->cols < 0 ? 8 : tile_of(s, o->cols);
+    w->out.group_rows = 64;
+    if (w->out.m != 64 * w->out.groups)
+        return no(why, "%d groups of 64 rows, a tile of %d", w->out.groups, w->out.m);
+    if (w->j < 16 || w->j > 256 || w->j % 16)
+        return no(why, "blocks of %d; multiples of 16 up to 256 are right", w->j);
+    if (w->out.n < 8 || w->out.n > 256 || w->out.n % 8)
+        return no(why, "%d columns; multiples of 8 up to 256 are right", w->out.n);
+    if (o->cols >= 0 && ix_is_const(o->t->axes.v[o->cols].extent, &n) && n > w->out.n)
+        return no(why, "%lld columns, the tile has %d", (long long)n, w->out.n);
+    return true;
+}
+
+/* Of a consumer thread: sums of products, a block, its rounded factors, some more. */
+static int registers(const Online *o, const OnlineTiles *w) {
+    return o->nproducts * w->out.n / 2 + o->nscores * w->j / 2 + o->nfactors * w->j / 4;
+}
+
+/* Stores through shared memory, as in mma.h. */
+static bool read_slabs(Arena *a, const Schedule *s, const Online *o, OnlineTiles *w, Str *why) {
+    Schedule rest = *s;
+    Mma m = {.t = o->t, .rows = o->rows, .cols = o->cols};
+    m.nest.rest = o->t->body.inst.n;
+    m.a.load = o->score[0].a.load, m.b.load = o->score[0].b.load;
+    rest.values.v = NULL;
+    rest.values.n = rest.values.cap = 0;
+    for (int k = 0; k < s->values.n; k++) {
+        bool factor = false;
+        for (int x = 0; x < o->nscores; x++)
+            factor |= s->values.v[k].value == o->score[x].a.load->id ||
+                      s->values.v[k].value == o->score[x].b.load->id;
+        for (int p = 0; p < o->nproducts; p++)
+            factor |= s->values.v[k].value == o->product[p].b.load->id;
+        if (!factor) vec_push(a, &rest.values, s->values.v[k]);
+    }
+    return mma_read_slabs(o->t, &rest, &m, &w->out, why);
+}
+
+/* A group's slab of 64 columns is as large as its rows' part of a piece of 64 of k. */
+static bool fits_over(const Online *o, const OnlineTiles *w, Str *why) {
+    const MmaTiles *out = &w->out;
+    if (!out->over) return true;
+    if (o->nscores != 1 || out->nstaged != 1 || out->chunk_bytes != PIECE * LINE ||
+        out->ring > w->q[0].pieces || out->ring * out->chunk < out->n)
+        return no(why, "%d slabs of %d bytes do not lie over the factor of the rows", out->ring,
+                  out->chunk_bytes);
+    return true;
+}
+
+bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, OnlineTiles *w,
+                     Str *why) {
+    *w = (OnlineTiles){0};
+    MmaTiles *out = &w->out;
+    const Target *target = target_named(s->target);
+    if (!online_find(a, t, o, why) || !mma_read_roles(s, 3, out, why) ||
+        !read_tiles(s, o, w, why) || !lay_all(s, o, w, why) || !read_slabs(a, s, o, w, why))
+        return false;
+    if (!fits_over(o, w, why)) return false;
+    if (out->carried) return no(why, "the role slab is not built here");
+    if (s->cluster[0] > 1 || s->cluster[1] > 1 || s->split > 1 || s->promote)
+        return no(why, "clusters, splits and promotion are not built here");
+    if (registers(o, w) > out->mma_regs - 24)
+        return no(why, "%d registers of %d for sums and a block", registers(o, w), out->mma_regs);
+    w->early = s->halves * 8;
+    if (w->early >= w->j) return no(why, "%d columns worked on early of %d", w->early, w->j);
+    out->pair_rows = out->pair_cols = out->split = 1;
+    int slabs = out->over ? 0 : out->groups * out->ring * out->chunk_bytes;
+    w->bars_at = out->stage_bytes + slabs;
+    out->smem = w->bars_at + BARRIERS;
+    if (s->dynamic && !s->persistent) return no(why, "dynamic is for persistent kernels");
+    if (8 * (2 * w->ahead + 4 * w->stages + 5) > BARRIERS) return no(why, "too many buffers");
+    if (target && out->smem > target->smem)
+        return no(why, "%d bytes of shared memory, %s has %d", out->smem, s->target, target->smem);
+    return true;
+}
