@@ -5,7 +5,8 @@ tests/gpu/attn_test.sh runs on the emulated device.
     attn.py programs DIR              writes DIR/NAME.fk, one fn each, and DIR/wrong_NAME.fk, other_NAME.fk
     attn.py cases DIR FKRUN AT        writes DIR/cases.txt and DIR/wrong.txt for the modules DIR/NAME.fkm,
                                       which will lie in AT: command lines of fkrun, one a line
-    attn.py small DIR                 writes DIR/small.txt and DIR/wrong.txt: for the emulated device
+    attn.py small DIR FKRUN           writes DIR/small.txt and DIR/wrong.txt for the modules DIR/NAME.fkm: for
+                                      the emulated device
     attn.py few                       prints the names of the programs that small.txt has
 
 The cases: every program (attnprograms.py) at lengths and head dims drawn so that each value comes as often
@@ -204,11 +205,15 @@ def few():
     return ap.texts()[:ap.FEW]
 
 
-def write_small(folder):
+def write_small(folder, fkrun):
     drawer = Drawer(6, lengths=(1, 2, 9, 17, 40, 64, 65, 70), head_dims=(8, 16, 32, 40, 64),
                     two=((24, 16), (16, 40), (64, 32)), heads=(1, 2), batches=(1, 2))
     cases = [drawer.case(text, kind) for text in few() for kind in ("same", "any", "one query")]
     cases += [drawer.case(text, kind) for text, kind in zip(few(), itertools.cycle(("no keys", "no queries")))]
+    for i, text in enumerate(few()):
+        case = Case(text, {"B": 1, "H": 2, "S": 130, "T": 200, "E": 64, "V": 32})
+        names = sorted(v for v, fits in listed(fkrun, folder, case).items() if fits)
+        cases += [Case(text, case.all, f"--variant={names[(2 * i + k) % len(names)]}") for k in range(min(2, len(names)))]
     lines = ["--device=emu " + re.sub("--repeat=3", "--repeat=2", c.line(folder, seed + 1)) for seed, c in enumerate(cases)]
     write(folder, "small.txt", "\n".join(lines) + "\n")
     write_wrong(folder, folder, "-s B=2 -s S=100 -s H=1 -s E=16", "--device=emu")
@@ -220,7 +225,7 @@ if __name__ == "__main__":
         write_programs(*args)
     elif what == ["cases"] and len(args) == 3:
         write_cases(*args)
-    elif what == ["small"] and len(args) == 1:
+    elif what == ["small"] and len(args) == 2:
         write_small(*args)
     elif what == ["few"] and not args:
         print("\n".join(t.name for t in few()))

@@ -14,7 +14,7 @@ compile() { "$fkc" --ptxas=none --no-expect "one/$1.fk" -o "one/$1.fkm" 2> "one/
 for name in $(python3 "$gpu/attn.py" few) $(cd one && ls wrong_*.fk other_*.fk); do
     holds "$name compiles" compile "${name%.fk}"
 done
-run 0 "small cases" python3 "$gpu/attn.py" small one
+run 0 "small cases" python3 "$gpu/attn.py" small one "$fkrun"
 run 0 "on the emulated device" env FK_EMU_SEED=3 "$fkrun" --cases=one/small.txt
 grep '^CASE' "$out" | grep -v ' exit 0:' | head -n 3
 holds "all right" test "$(grep -c '^CASE.* exit 0:' "$out")" = "$(wc -l < one/small.txt)"
