@@ -4,10 +4,12 @@
 
 #include "ir/ir.h"
 
+enum { PTX_OLDEST = 70, PTX_NEWEST = 85 }; /* what LLVM 19 writes and we have tried */
+
 typedef struct BackendOptions {
     const Target *target;
-    int ptx_version;    /* 0: the lowest that the instructions need */
-    bool strict;        /* no contraction of a * b + c, no approximations */
+    int ptx_version; /* 0: the lowest that the instructions need; else the target's to PTX_NEWEST */
+    bool strict;     /* no contraction of a * b + c, no approximations */
     const char *source; /* path shown in the comments of the PTX; may be NULL */
 } BackendOptions;
 

@@ -113,13 +113,17 @@ static void read_archs(Job *j) {
 
 static void read_ptx_version(Job *j) {
     const char *s = j->opt->ptx_version;
-    int major, minor, end = 0;
+    int major, minor, end = 0, v = 0;
     if (!s) return;
-    if (sscanf(s, "%2d.%1d%n", &major, &minor, &end) == 2 && !s[end] && major >= 7)
-        j->ptx_version = major * 10 + minor;
+    if (sscanf(s, "%2d.%1d%n", &major, &minor, &end) == 2 && !s[end]) v = major * 10 + minor;
+    if (v >= PTX_OLDEST && v <= PTX_NEWEST)
+        j->ptx_version = v;
     else
-        option_error(
-            j, arena_printf(j->arena, "--ptx-version=%s: needs 7.0 or later, as in 8.0", s), NULL);
+        option_error(j,
+                     arena_printf(j->arena, "--ptx-version=%s: needs one from %d.%d to %d.%d", s,
+                                  PTX_OLDEST / 10, PTX_OLDEST % 10, PTX_NEWEST / 10,
+                                  PTX_NEWEST % 10),
+                     NULL);
 }
 
 static void check_pass(Job *j, const char *name, bool all) {

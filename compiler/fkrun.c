@@ -181,7 +181,10 @@ static void run_fn(Session *s, const FkmFn *f) {
     if (f->graph)
         ok = (r.graph = read_graph(&arena, f, &r.why)) != NULL;
     else if (s->opt.check || s->opt.reference) {
-        str_printf(&r.why, "%s: the module was stripped of its graph; give the .fk", f->name);
+        str_printf(&r.why,
+                   "%s: the module was stripped of its graph, which says what is right; run the "
+                   "program itself (fkrun %s MODEL.fk), or compile it without --strip",
+                   f->name, s->opt.check ? "--check" : "--reference");
         ok = false;
     }
     ok = ok && run_sizes(&r) && run_tensors(&r);
@@ -321,7 +324,9 @@ static void write_module(Session *s) {
 static bool options_agree(Session *s) {
     const RunOptions *o = &s->opt;
     Str why = {0};
-    if (o->write && !o->variant && !o->tune)
+    if (o->repeat == 0 || o->most == 0)
+        str_printf(&why, "--%s=0: needs a number from 1 on", o->repeat ? "most" : "repeat");
+    else if (o->write && !o->variant && !o->tune)
         str_add(&why, "--write needs --variant or --tune, whose choice it writes");
     else if (o->tune && (o->reference || o->list))
         str_printf(&why, "--tune needs a device, --%s uses none", o->list ? "list" : "reference");

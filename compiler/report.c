@@ -210,11 +210,11 @@ static void put_total(Report *r, const char *what, const Ix *bytes) {
 }
 
 static void put_expects(Report *r) {
-    static const char *const verdict[] = {"failed", "not checked", "met"};
+    static const char *const verdict[] = {"failed, found", "not checked,", "met, found"};
     if (r->graph->expect.n) str_add(r->out, "  expect\n");
     for (int i = 0; i < r->graph->expect.n; i++) {
         ExpectVerdict v = expect_verdict(r->arena, r->fn, &r->graph->expect.v[i]);
-        str_printf(r->out, "    %-20s %s: %s\n", v.clause, verdict[v.verdict + 1], v.found);
+        str_printf(r->out, "    %-20s %s %s\n", v.clause, verdict[v.verdict + 1], v.found);
     }
 }
 

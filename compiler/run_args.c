@@ -2,6 +2,7 @@
 #include "compiler/run_int.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,10 @@ const char *run_lookup(const OptMany *list, const char *name) {
 
 bool run_number(const char *s, int64_t *v) {
     char *end;
+    errno = 0;
     long long x = strtoll(s, &end, 10);
     *v = x;
-    return end != s && !*end && x >= 0;
+    return end != s && !*end && x >= 0 && !errno;
 }
 
 /* ---- layout -------------------------------------------------------------------------------------

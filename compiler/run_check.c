@@ -337,8 +337,10 @@ static void judge(Verdict *v, const Run *r, const Work *w, const Tolerance *tol)
                    r->tensors[w->param].name, relative, allowed);
     if (!integer) v->norm = fmax(v->norm, relative / allowed);
     if (u.n && u.max_ref == 0 && !expected_zero(r, r->tensors[w->param].name))
-        str_printf(&v->details, "  %s: the reference is 0 everywhere: these inputs test nothing\n",
-                   r->tensors[w->param].name);
+        str_printf(&v->details,
+                   "  %s: the reference is 0 everywhere: these inputs test nothing (--zero=%s if "
+                   "it shall be)\n",
+                   r->tensors[w->param].name, r->tensors[w->param].name);
     v->samples += u.n;
     v->unsure += u.unsure;
 }

@@ -32,10 +32,12 @@ static bool sizes_given(Run *r) {
         const char *s = r->opt->size.v[i], *eq = strchr(s, '=');
         int k = eq ? size_named(r->fn, s, (size_t)(eq - s)) : -1;
         int64_t v;
-        if (!eq || !run_number(eq + 1, &v)) {
+        if (!eq)
             str_printf(&r->why, "--size=%s: needs NAME=VALUE", s);
-            return false;
-        }
+        else if (!run_number(eq + 1, &v))
+            str_printf(&r->why, "--size=%s: '%s' is no size: digits alone, as in %.*s=1000", s,
+                       eq + 1, (int)(eq - s), s);
+        if (r->why.n) return false;
         if (k >= 0) r->sizes[k] = v; /* else of another fn of the module */
     }
     return true;

@@ -96,7 +96,7 @@ static void put_head(const Run *r, const char *word, uint32_t step) {
 static void put_variant(const FkmVariant *v, const FkmEnv *env) {
     int64_t ns;
     printf("  variant=%s predicted=", v->name ? v->name : "");
-    if (fkm_eval(&v->cost, env, &ns) && ns < INT64_MAX)
+    if (v->cost.n && fkm_eval(&v->cost, env, &ns) && ns < INT64_MAX)
         printf("%.2fus", (double)ns * 1e-3);
     else
         printf("?");

@@ -347,8 +347,6 @@ static const char *entry_name(Arena *a, const char *step) {
     return name;
 }
 
-enum { PTX_OLDEST = 70, PTX_NEWEST = 85 }; /* what LLVM 19 writes and we have tried */
-
 static bool choose_version(Kernel *k, const BackendOptions *o, Diags *d) {
     k->ptx_version = o->ptx_version ? o->ptx_version : o->target->ptx;
     if (k->ptx_version >= o->target->ptx && k->ptx_version <= PTX_NEWEST) return true;

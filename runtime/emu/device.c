@@ -1,4 +1,5 @@
 // The emulated device as a table: memory is the host's, streams do their work at once.
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,10 +14,20 @@ EMU_FORMS()
 EMU_FORMS(_v3)
 #endif
 
-static uint64_t setting(const char *name, uint64_t otherwise) {
+// A number of the environment from `least` to `most`; false: what is there is none.
+static bool setting(const char *name, uint64_t least, uint64_t most, uint64_t *to, FkError *error) {
     const char *v = getenv(name);
-    return v && *v ? strtoull(v, NULL, 0) : otherwise;
+    char *end;
+    if (!v || !*v) return true;
+    errno = 0;
+    uint64_t n = strtoull(v, &end, 0);
+    if (*v >= '0' && *v <= '9' && !*end && !errno && n >= least && n <= most) return *to = n, true;
+    (void)FK_FAIL(error, FK_ERROR_ARGUMENT, "emu: %s=%.40s: needs a number from %llu to %llu", name,
+                  v, (unsigned long long)least, (unsigned long long)most);
+    return false;
 }
+
+enum { MOST_SMS = 1 << 16 };
 
 static void emu_close(void *self) {
     free(self);
@@ -175,10 +186,17 @@ fk_status fk_emu_device(int index, const FkDeviceOps **table, void **self, FkErr
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         e->forms = emu_forms_v3, e->n_forms = emu_n_forms_v3;
 #endif
-    e->sms = (uint32_t)setting("FK_EMU_SMS", 132);
-    e->seed = setting("FK_EMU_SEED", 0);
-    e->limit = setting("FK_EMU_LIMIT", (uint64_t)1 << 36);
-    e->stats = setting("FK_EMU_STATS", 0) != 0;
+    uint64_t sms = 132, stats = 0;
+    e->limit = (uint64_t)1 << 36;
+    if (!setting("FK_EMU_SMS", 1, MOST_SMS, &sms, error) ||
+        !setting("FK_EMU_SEED", 0, UINT64_MAX, &e->seed, error) ||
+        !setting("FK_EMU_LIMIT", 1, UINT64_MAX, &e->limit, error) ||
+        !setting("FK_EMU_STATS", 0, 1, &stats, error)) {
+        free(e);
+        return FK_ERROR_ARGUMENT;
+    }
+    e->sms = (uint32_t)sms;
+    e->stats = stats;
     *table = &ops;
     *self = e;
     return FK_OK;

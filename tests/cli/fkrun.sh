@@ -76,10 +76,18 @@ has "$err" "h.npy: it is no .npy file"
 run 0 "layouts" "$fkrun" --reference --fn=add -s M=4 -s N=6 --offset x=2 --pad x=3 --transpose x --pad y=1 --scalars=device add.fkm
 holds "the same values" cmp -s plain "$out"
 run 2 "a size that is none" "$fkrun" --size=M add.fkm --reference
-has "$err" "--size=M: "
+has "$err" "--size=M: needs NAME=VALUE"
+for v in 1e3 -1 "" 99999999999999999999; do
+    run 2 "a size of '$v'" "$fkrun" -s "M=$v" add.fkm --reference
+    has "$err" "--size=M=$v: '$v' is no size: digits alone, as in M=1000"
+done
+for o in repeat most; do
+    run 2 "--$o=0" "$fkrun" --$o=0 --reference add.fkm
+    has "$err" "--$o=0: needs a number from 1 on"
+done
 run 0 "stripped" "$fkc" --ptxas=none --strip add.fk -o bare.fkm
 run 2 "no reference in it" "$fkrun" --reference bare.fkm
-has "$err" "stripped of its graph"
+has "$err" "stripped of its graph, which says what is right; run the program itself (fkrun --reference MODEL.fk)"
 run 0 "the general variant" "$fkrun" --reference --fn=add -s M=2 -s N=3 --variant=general add.fkm
 run 2 "no such variant" "$fkrun" --variant=wgmma add.fkm
 has "$err" "no step has a variant 'wgmma'; there are: general"
@@ -87,6 +95,13 @@ run 0 "which variant ran" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --device=emu --fn=a
 has "$out" "DONE add M=2 N=3 variant=general"
 run 0 "a forced one" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --device=emu --variant=general -s M=2 -s N=3 add.fkm
 has "$out" "DONE count"
+
+# What the emulated device is told by its variables must be numbers.
+for v in SMS=0 SMS=1e2 SEED=x SEED=-1 LIMIT=0 STATS=yes; do
+    run 3 "FK_EMU_$v" env "FK_EMU_$v" "$fkrun" --device=emu --fn=add -s M=2 -s N=3 add.fkm
+    has "$err" "emu: FK_EMU_$v: needs a number from "
+done
+run 0 "numbers" env FK_EMU_SMS=0x10 FK_EMU_SEED=7 FK_EMU_STATS=0 "$fkrun" --device=emu --check --fn=add -s M=2 -s N=3 add.fkm
 
 # Sizes that do not suit are said so before anything is computed.
 cat >sizes.fk <<'END'
@@ -166,7 +181,7 @@ run 0 "once more, another is fastest" fake pingpong_192x128_1x2 --tune --write=t
 run 0 "tuned" fake none -s M=512 -s N=256 -s K=64 tuned.fkm
 holds "the last word" test "$(variant "$out")" = variant=pingpong_192x128_1x2
 run 0 "sizes that one variant takes" fake none --tune --fn=add -s M=2 -s N=3 add.fkm
-has "$out" "variant=general predicted=0.00us measured=1500.00us best chosen"
+has "$out" "variant=general predicted=? measured=1500.00us best chosen"
 run 2 "nothing was chosen" "$fkrun" --write=x.fkm mm.fkm
 has "$err" "--write needs --variant or --tune"
 run 2 "no device in a list" "$fkrun" --tune --list mm.fkm

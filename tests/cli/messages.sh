@@ -51,7 +51,7 @@ run 1 "a failed expect" "$fkc" --ptxas=none expect.fk
 has "$err" "expect.fk:2:10: error: f: expected kernels == 7, found 1"
 has "$err" "note: with --no-expect this is a warning"
 run 1 "the report is there all the same" "$fkc" --ptxas=none --emit=report expect.fk
-has "$out" "kernels == 7         failed: 1"
+has "$out" "kernels == 7         failed, found 1"
 run 0 "--no-expect" "$fkc" --ptxas=none --no-expect expect.fk
 has "$err" "expect.fk:2:10: warning: f: expected kernels == 7, found 1"
 

@@ -35,7 +35,11 @@ has "$err" "did you mean 'contract'?"
 run 2 "unknown pass to dump" "$fkc" --dump-after=nothing model.fk
 has "$err" "unknown pass 'nothing'"
 run 2 "PTX version" "$fkc" --ptx-version=eight model.fk
-has "$err" "--ptx-version=eight: needs 7.0 or later, as in 8.0"
+has "$err" "--ptx-version=eight: needs one from 7.0 to 8.5"
+run 2 "one from the future" "$fkc" --ptx-version=9.9 model.fk
+has "$err" "--ptx-version=9.9: needs one from 7.0 to 8.5"
+run 2 "too old" "$fkc" --ptx-version=6.5 model.fk
+has "$err" "--ptx-version=6.5: needs one from 7.0 to 8.5"
 run 2 "cubin with another" "$fkc" --emit=cubin,ptx model.fk -o x
 has "$err" "--emit=cubin goes alone"
 run 2 "cubin to where" "$fkc" --emit=cubin model.fk
