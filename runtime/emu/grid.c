@@ -129,5 +129,6 @@ fk_status grid_run(Grid *g, uint32_t resident, FkError *error) {
         if (started[k]) pthread_join(workers[k].thread, NULL);
     if (l.no_memory) return FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory for a launch");
     if (!g->reports->used) return FK_OK;
-    return FK_FAIL(error, FK_ERROR_LAUNCH, "%s", g->reports->text);
+    report_put_all(g->reports, error->text, sizeof error->text);
+    return FK_ERROR_LAUNCH;
 }

@@ -1,5 +1,6 @@
 // What a launch was found to do wrong. The first report of a kind at a PTX line counts; the launch
-// fails with the texts.
+// fails with the texts. Of one kind at several lines of the same instruction, as an unrolled loop
+// has them, the first has a text and the others are named.
 #ifndef RUNTIME_EMU_REPORT_INT_H
 #define RUNTIME_EMU_REPORT_INT_H
 
@@ -16,9 +17,17 @@ typedef enum ReportKind {
 
 enum { MAX_REPORTS = 64 };
 
+typedef struct Reported {
+    ReportKind kind;
+    uint32_t line, first; // first: which report has the text
+    size_t end;           // of the text, if this has it
+    char op[32];
+} Reported;
+
 typedef struct Reports {
     pthread_mutex_t lock;
-    uint32_t n, seen_kind[MAX_REPORTS], seen_line[MAX_REPORTS];
+    uint32_t n;
+    Reported seen[MAX_REPORTS];
     size_t used;
     char text[3584];
     _Atomic int ended; // a report that ends the launch was made
@@ -28,6 +37,9 @@ typedef struct Reports {
 // report ends the launch, else NEXT.
 __attribute__((format(printf, 5, 6))) Step report(Warp *w, const Ins *i, int lane, ReportKind kind,
                                                   const char *format, ...);
+
+// All of them, one a line, in room bytes.
+void report_put_all(const Reports *r, char *out, size_t room);
 
 // Whether one of this kind at this line was made, or there is no room for more.
 bool report_known(Reports *r, ReportKind kind, uint32_t line);
