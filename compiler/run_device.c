@@ -69,9 +69,12 @@ static bool name_variants(Run *r, Launch *l) {
 bool device_prepare(RunDevice *d, Run *r, Launch *l) {
     *l = (Launch){.n = r->n, .args = ARENA_ARRAY(r->arena, DLTensor *, r->n)};
     for (int i = 0; i < r->n; i++) l->args[i] = &r->tensors[i].dl_tensor;
-    if (failed(fk_module_fn(d->module, r->fn->name, &l->fn), &r->why) ||
-        failed(fk_fn_workspace_size(l->fn, l->args, l->n, &l->bytes), &r->why))
+    if (failed(fk_module_fn(d->module, r->fn->name, &l->fn), &r->why)) return false;
+    fk_status s = fk_fn_workspace_size(l->fn, l->args, l->n, &l->bytes);
+    if (failed(s, &r->why)) {
+        if (s == FK_ERROR_UNSUPPORTED) guard_explain(r, d->info.sm_count, &r->why);
         return false;
+    }
     if (l->bytes &&
         (failed(fk_alloc(d->device, l->bytes, &l->workspace), &r->why) ||
          failed(fk_workspace_init(l->fn, l->args, l->n, l->workspace, l->bytes, d->stream),

@@ -141,6 +141,13 @@ void device_release(RunDevice *d, Run *r, Launch *l);
  * no step has. */
 bool variant_force(FkmModule *m, const char *name, Str *why);
 
+/* ---- run_guard.c -------------------------------------------------------------------------------
+ */
+
+FkmEnv run_env(const Run *r, int64_t sms); /* of the tensors, for expressions of the module */
+/* "; NAME needs .." for each variant of r->fn that does not take them. */
+void guard_explain(const Run *r, int64_t sms, Str *out);
+
 /* ---- run_cases.c ------------------------------------------------------------------------------
  */
 

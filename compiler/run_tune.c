@@ -70,21 +70,6 @@ void tune_cost(Arena *a, const FkmFn *f, const int64_t *sizes, int64_t ns, FkmEx
 /* ---- predictions -------------------------------------------------------------------------------
  */
 
-static FkmEnv environment(const Run *r, int64_t sms) {
-    int64_t *extent = ARENA_ARRAY(r->arena, int64_t, (size_t)r->n *RUN_RANK + 1);
-    int64_t *stride = ARENA_ARRAY(r->arena, int64_t, (size_t)r->n *RUN_RANK + 1);
-    int64_t *align = ARENA_ARRAY(r->arena, int64_t, (size_t)r->n + 1);
-    for (int i = 0; i < r->n; i++) {
-        const RunTensor *t = &r->tensors[i];
-        uint64_t start = (RUN_GUARD + t->offset) | FKM_ALIGN;
-        uint32_t at = r->fn->tensors[i].first_dim;
-        align[i] = (int64_t)(start & (~start + 1));
-        memcpy(extent + at, t->extent, (size_t)t->rank * sizeof *extent);
-        memcpy(stride + at, t->stride, (size_t)t->rank * sizeof *stride);
-    }
-    return (FkmEnv){r->fn->tensors, r->sizes, extent, stride, align, sms};
-}
-
 static void put_head(const Run *r, const char *word, uint32_t step) {
     const char *name = r->fn->steps[step].name;
     printf("%s %s", word, r->fn->name);
@@ -114,7 +99,7 @@ static void put_code(const FkmKernel *k, const FkmExpr *dynamic) {
 }
 
 void tune_list(Run *r, const FkmModule *m) {
-    FkmEnv env = environment(r, 132);
+    FkmEnv env = run_env(r, 132);
     for (uint32_t s = 0; s < r->fn->n_steps; s++) {
         put_head(r, "LIST", s);
         for (uint32_t k = 0; k < r->fn->steps[s].n_variants; k++) {
@@ -245,7 +230,7 @@ static double measured(const Trial *x) {
 /* Prints the table and, with rivals, writes the costs. */
 static bool conclude(Tune *t, const Launch *usual) {
     const FkmStep *step = t->step;
-    FkmEnv env = environment(t->run, t->d->info.sm_count);
+    FkmEnv env = run_env(t->run, t->d->info.sm_count);
     const char *chosen;
     uint32_t best = 0, timed = 0;
     if (failed(t, fk_fn_variant(usual->fn, usual->args, usual->n, (int)t->index, &chosen)))

@@ -166,6 +166,11 @@ has "$out" "not for these sizes and layouts"
 run 0 "one variant alone" "$fkrun" --list --variant=coop_128x256_2x1 --write=one.fkm mm.fkm
 run 0 "is all there is" "$fkrun" --list -s M=5 -s N=6 -s K=8 one.fkm
 holds "one" test "$(variant "$out")" = variant=coop_128x256_2x1
+run 3 "sizes that it does not take" fake none --variant=coop_128x256_2x1 -s M=5 -s N=6 -s K=9 mm.fkm
+has "$err" "no variant takes these sizes and strides"
+has "$err" "; coop_128x256_2x1 needs stride(x, 0) * 16 % 128 == 0 and 0 < stride(x, 0) or extent(x, 0) == 1; stride(w, 0)"
+run 3 "a place that it does not take" fake none --variant=coop_128x256_2x1 -s M=512 -s N=256 -s K=64 --offset=x=2 mm.fkm
+has "$err" "; coop_128x256_2x1 needs 16 <= align(x)"
 run 0 "untuned" fake coop_128x256_2x1 -s M=512 -s N=256 -s K=64 mm.fkm
 before=$(variant "$out")
 holds "another is predicted" test "$before" != variant=coop_128x256_2x1
