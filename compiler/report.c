@@ -55,44 +55,149 @@ static void put_stats(Report *r, const Kernel *k) {
         str_printf(r->out, "      of them in the main loop %d\n", k->stats.loop_spills);
 }
 
-static void put_guard(Report *r, const KGuard *g) {
-    const char *name = g->kind == KG_NONNEG ? NULL : r->graph->params.v[g->index].name;
-    switch (g->kind) {
-    case KG_ALIGN:
-        str_printf(r->out, "%s aligned to %lld bytes", name, (long long)g->multiple);
+/* What a formula gives at sizes that many programs have; with several free ones, where all are
+ * alike.
+ */
+static const int64_t usual[] = {512, 2048, 8192};
+enum { USUAL = sizeof usual / sizeof *usual, LONG = 60 };
+
+static bool at_usual(const Report *r, const Ix *x, int k, int64_t *v) {
+    int64_t *size = ARENA_ARRAY(r->arena, int64_t, r->graph->sizes.n + 1);
+    bool ok = true;
+    for (int i = 0; i < r->graph->sizes.n; i++) size[i] = usual[k];
+    *v = ix_eval(x, &(IxEnv){.size = size}, &ok);
+    return ok;
+}
+
+static void put_where(Report *r, int k) {
+    for (int i = 0; k == 0 && i < r->graph->sizes.n; i++)
+        str_printf(r->out, "%s%s", i ? " = " : " (", r->graph->sizes.v[i].name);
+    str_printf(r->out, k ? " (%lld)" : " = %lld)", (long long)usual[k]);
+}
+
+static bool is_long(Report *r, const Ix *x) {
+    Str s = {0};
+    ix_print(&s, x, &r->names);
+    bool is = s.n > LONG;
+    str_free(&s);
+    return is;
+}
+
+/* The formula, unless nobody would read it. */
+static void put_number(Report *r, const Ix *x) {
+    int64_t v;
+    if (!is_long(r, x)) {
+        put_ix(r, x);
         return;
-    case KG_STRIDE:
-        str_printf(r->out, "stride %d of %s a multiple of %lld bytes", g->dim, name,
-                   (long long)g->multiple);
-        return;
-    case KG_STRIDE_ONE: str_printf(r->out, "stride %d of %s one element", g->dim, name); return;
-    case KG_STRIDE_NEAR:
-        str_printf(r->out, "stride %d of %s below 2^31 bytes", g->dim, name);
-        return;
-    case KG_NONNEG:
+    }
+    for (int k = 0; k < USUAL; k++) {
+        if (!at_usual(r, x, k, &v)) continue;
+        str_printf(r->out, "%s%lld", k ? ", " : "", (long long)v);
+        put_where(r, k);
+    }
+}
+
+/* Is x >= 0 a bound of one size: "M >= 1", "M <= 2147483647"? */
+static bool is_bound(const Ix *x, int *size, bool *below, int64_t *bound) {
+    int64_t c;
+    if (x->kind != IX_ADD || x->n != 2 || !ix_is_const(x->arg[1], &c)) return false;
+    const Ix *t = x->arg[0];
+    *below = t->kind == IX_MUL && t->n == 2 && ix_is_const(t->arg[0], bound) && *bound == -1;
+    if (*below) t = t->arg[1];
+    *size = (int)t->num;
+    *bound = *below ? c : -c;
+    return t->kind == IX_SIZE;
+}
+
+/* What they are about alone sets these two apart. */
+static bool same_need(const KGuard *a, const KGuard *b) {
+    int i, k;
+    bool below[2];
+    int64_t bound[2];
+    if (a->kind != b->kind) return false;
+    if (a->kind != KG_NONNEG) return a->multiple == b->multiple && a->dim == b->dim;
+    return is_bound(a->ix, &i, &below[0], &bound[0]) && is_bound(b->ix, &k, &below[1], &bound[1]) &&
+           below[0] == below[1] && bound[0] == bound[1];
+}
+
+static void put_about(Report *r, const KGuard *g) {
+    int size;
+    bool below;
+    int64_t bound;
+    if (g->kind != KG_NONNEG)
+        str_add(r->out, r->graph->params.v[g->index].name);
+    else if (is_bound(g->ix, &size, &below, &bound))
+        str_add(r->out, r->graph->sizes.v[size].name);
+    else
         put_ix(r, g->ix);
-        str_add(r->out, " >= 0");
+}
+
+static void put_need(Report *r, const KGuard *g) {
+    int size;
+    bool below;
+    int64_t bound;
+    switch (g->kind) {
+    case KG_ALIGN: str_printf(r->out, " aligned to %lld bytes", (long long)g->multiple); return;
+    case KG_STRIDE: str_printf(r->out, " a multiple of %lld bytes", (long long)g->multiple); return;
+    case KG_STRIDE_ONE: str_add(r->out, " one element"); return;
+    case KG_STRIDE_NEAR: str_add(r->out, " below 2^31 bytes"); return;
+    case KG_NONNEG:
+        if (is_bound(g->ix, &size, &below, &bound))
+            str_printf(r->out, " %s %lld", below ? "<=" : ">=", (long long)bound);
+        else
+            str_add(r->out, " >= 0");
         return;
     }
 }
 
-static void put_choice(Report *r, const Variant *v) {
-    const Kernel *k = &v->kernel;
-    const Ix *cost = variant_cost(v);
-    int64_t ns;
+/* Alike ones together: "x, w aligned to 16 bytes; M, N >= 1". */
+static void put_guards(Report *r, const Kernel *k) {
+    bool *done = ARENA_ARRAY(r->arena, bool, k->guards.n);
+    int left_out = 0, shown = 0;
     for (int i = 0; i < k->guards.n; i++) {
-        str_add(r->out, i ? ", " : "      needs ");
-        put_guard(r, &k->guards.v[i]);
+        const KGuard *g = &k->guards.v[i];
+        if (done[i]) continue;
+        if (g->kind == KG_NONNEG && is_long(r, g->ix)) {
+            left_out++;
+            continue;
+        }
+        str_add(r->out, shown++ ? "; " : "      needs ");
+        if (g->kind == KG_STRIDE || g->kind == KG_STRIDE_ONE || g->kind == KG_STRIDE_NEAR)
+            str_printf(r->out, "stride %d of ", g->dim);
+        put_about(r, g);
+        for (int j = i + 1; j < k->guards.n; j++) {
+            if (done[j] || !same_need(g, &k->guards.v[j])) continue;
+            done[j] = true;
+            str_add(r->out, ", ");
+            put_about(r, &k->guards.v[j]);
+        }
+        put_need(r, g);
     }
-    if (k->guards.n) str_add(r->out, "\n");
-    if (!cost) return;
+    if (left_out)
+        str_printf(r->out, "%s%d longer condition%s on sizes", shown ? "; " : "      needs ",
+                   left_out, left_out > 1 ? "s" : "");
+    if (shown || left_out) str_add(r->out, "\n");
+}
+
+static void put_cost(Report *r, const Ix *cost) {
+    int64_t ns;
     str_add(r->out, "      predicted ");
     if (ix_is_const(cost, &ns)) {
         str_printf(r->out, "%.3g us\n", (double)ns / 1000);
-    } else {
-        put_ix(r, cost);
-        str_add(r->out, " ns\n");
+        return;
     }
+    for (int k = 0; k < USUAL; k++) {
+        if (!at_usual(r, cost, k, &ns)) continue;
+        str_printf(r->out, "%s%.*f us", k ? ", " : "", ns < 100000 ? 1 : 0, (double)ns / 1000);
+        put_where(r, k);
+    }
+    str_add(r->out, "; --bind sets sizes\n");
+}
+
+static void put_choice(Report *r, const Variant *v) {
+    const Ix *cost = variant_cost(v);
+    put_guards(r, &v->kernel);
+    if (cost) put_cost(r, cost);
 }
 
 static void put_variant(Report *r, const Variant *v) {
@@ -104,11 +209,11 @@ static void put_variant(Report *r, const Variant *v) {
     }
     str_printf(r->out, " %s: PTX %d.%d for %s, %d threads, grid ", k->name, k->ptx_version / 10,
                k->ptx_version % 10, k->arch, k->block);
-    put_ix(r, k->grid);
+    put_number(r, k->grid);
     if (k->persistent) str_add(r->out, ", at most one CTA a multiprocessor");
     if (k->smem) {
         str_add(r->out, ", shared bytes ");
-        put_ix(r, k->smem);
+        put_number(r, k->smem);
     }
     str_add(r->out, "\n");
     put_choice(r, v);

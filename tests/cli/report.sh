@@ -14,4 +14,12 @@ golden report_one.txt
 run 0 "several, sizes bound" "$fkc" --ptxas=none --no-expect --bind M=64 --bind N=32 \
     --bind K=128 --arch=sm_80 --emit=report two.fk
 golden report_bound.txt
+# With free sizes nothing is longer than one can read: formulas that are give numbers instead.
+run 0 "sizes free, fast kernels" "$fkc" --ptxas=none --no-expect --emit=report model.fk
+has "$out" "needs x, w, y aligned to 16 bytes; M, K, N >= 1; M, K, N <= 2147483647; stride 0 of x, w, y a multiple of 16 bytes"
+has "$out" "; stride 1 of x, w, y one element; stride 0 of b one element"
+has "$out" " longer condition"
+holds "predicted at sizes" grep -qE '^      predicted [0-9.]+ us \(M = K = N = 512\), [0-9.]+ us \(2048\), [0-9.]+ us \(8192\); --bind sets sizes$' "$out"
+holds "a grid at sizes" grep -qE ', grid [0-9]+ \(M = K = N = 512\), [0-9]+ \(2048\)' "$out"
+holds "no line over 320" test -z "$(grep -E '.{321}' "$out")"
 ends
