@@ -158,20 +158,24 @@ static void framed_slab(On *on, OnBlock *b, OnSlab *p) {
     slab_leave(on, p);
 }
 
-/* How far the joined reduction is ahead of the frame that stands. */
-static Val ahead(On *on, const TCarry *frame, Val now, Val stands) {
-    Lower *l = on->l;
-    return frame->red == RED_min ? LLVMBuildFSub(l->b, stands, now, "")
-                                 : LLVMBuildFSub(l->b, now, stands, "");
-}
-
 static Val vote_any(Lower *l, Val v) {
     Val arg[2] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v};
     return ptx_intrinsic(l, l->b, "llvm.nvvm.vote.any.sync", NULL, 0, arg, 2);
 }
 
+/* The reduction that a frame is, with what this block adds to it: as the thread knows it. */
+static Val joined(On *on, const OnState *s, int row, int r, Val now) {
+    DType from[2] = {DT_f32, DT_f32};
+    Val in[2] = {s->row[row][r], now};
+    return op_emit(on->l, reduce_combine(on->o.row[row].c->red), DT_f32, from, in);
+}
+
+static Val moved(On *on, const OnState *s, int row, int r, Val now) {
+    return on_quad(on, on->o.row[row].c->red, joined(on, s, row, r, now));
+}
+
 /* i1, the same in a warp: does a frame have to move now? */
-static Val must_move(On *on, const OnState *s, Val (*now)[ROWS_HELD]) {
+static Val must_move(On *on, const OnBlock *b, const OnState *s, Val (*now)[ROWS_HELD]) {
     Lower *l = on->l;
     Val must = LLVMConstInt(l->i1, 0, 0);
     for (int c = 0; c < on->o.loop->carries.n; c++) {
@@ -179,20 +183,11 @@ static Val must_move(On *on, const OnState *s, Val (*now)[ROWS_HELD]) {
         if (y->frame < 0) continue;
         int f = on_row_of(on, y->frame);
         for (int r = 0; r < ROWS_HELD; r++) {
-            Val far = ahead(on, on->o.row[f].c, now[f][r], s->row[f][r]);
-            far = LLVMBuildFCmp(l->b, LLVMRealOGT, far, const_real(l, y->bound), "");
-            must = LLVMBuildOr(l->b, must, far, "");
+            Val to = on_usable(on, on->o.row[f].c, joined(on, s, f, r, now[f][r]));
+            must = LLVMBuildOr(l->b, must, on_moves_far(on, y, b->frame[f][r], to, r), "");
         }
     }
     return vote_any(l, must);
-}
-
-static Val moved(On *on, const OnState *s, int row, int r, Val now) {
-    const TCarry *c = on->o.row[row].c;
-    DType from[2] = {DT_f32, DT_f32};
-    Val in[2] = {s->row[row][r], now};
-    Val v = op_emit(on->l, reduce_combine(c->red), DT_f32, from, in);
-    return on_quad(on, c->red, v);
 }
 
 /* The values of a slab that are used after it: what is stepped in a frame. */
@@ -208,7 +203,7 @@ static int used(const On *on, int *id) {
 static void move_in_branch(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]) {
     Lower *l = on->l;
     OnSlab *p = &b->slab[0], hot = *p;
-    Val must = must_move(on, s, now);
+    Val must = must_move(on, b, s, now);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef cold = block_new(l, "move"), after = block_new(l, "moved");
     LLVMBuildCondBr(l->b, must, cold, after);
@@ -309,7 +304,7 @@ void on_block_values(On *on, OnBlock *b, OnState *s) {
         if (on_is_frame(on, k) || c->frame < 0) continue;
         int f = on_row_of(on, c->frame);
         for (int r = 0; r < ROWS_HELD && !b->first; r++) {
-            Val by = on_rescale(on, c, s->ref[f][r], b->frame[f][r]);
+            Val by = on_rescale(on, c, s->ref[f][r], b->frame[f][r], r);
             s->row[k][r] = LLVMBuildFMul(on->l->b, s->row[k][r], by, "");
         }
         take_in(on, s, k, part);

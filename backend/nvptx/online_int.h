@@ -102,7 +102,9 @@ void on_rows_fold(On *on, OnBlock *b, bool framed, Val (*out)[ROWS_HELD]);
 Val on_quad(On *on, Reduce red, Val v);            /* joins the four threads of a row */
 Val on_usable(On *on, const TCarry *frame, Val v); /* a frame that nothing has moved is 0 */
 /* The factor that moves c from its frame's `from` to `to`. */
-Val on_rescale(On *on, const TCarry *c, Val from, Val to);
+Val on_rescale(On *on, const TCarry *c, Val from, Val to, int r);
+/* i1: is the logarithm of that factor beyond the bound of c? */
+Val on_moves_far(On *on, const TCarry *c, Val from, Val to, int r);
 void on_rows_finish(On *on, OnState *s); /* after the loop: results, of rows and of sums */
 bool on_tracks(const On *on, int row);
 /* Where frames do not lag, the one that followers are in is what it is after the block before. */

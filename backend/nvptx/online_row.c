@@ -7,6 +7,9 @@
  */
 #include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/online_int.h"
+#include "ir/eval.h"
+
+#include <math.h>
 
 int on_row_of(const On *on, int id) {
     for (int k = 0; k < on->o.nrows; k++)
@@ -60,32 +63,57 @@ Val on_usable(On *on, const TCarry *frame, Val v) {
     return LLVMBuildSelect(l->b, none, const_real(l, 0), v, "");
 }
 
-/* As rescale_factor, with approximate functions: it is rounded as products are. */
-Val on_rescale(On *on, const TCarry *c, Val from, Val to) {
+/* rescale(from, to) up to its n-th operation, with approximate functions: it is rounded as products
+ * are. r: the row held. */
+static Val rescale(On *on, const TCarry *c, int n, Val from, Val to, int r) {
     Lower *l = on->l;
     const Poly itself = {.base = 0, .c = {0, 1}};
     enum { DEEP = 64 };
     DType real[8] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32};
     Val stack[DEEP + 1];
-    int n = 0;
-    for (int i = 0; i < c->rescale.n; i++) {
+    int top = 0;
+    for (int i = 0; i < n; i++) {
         const TFactor *f = &c->rescale.v[i];
-        FK_ASSERT(n < DEEP);
-        if (f->kind != TF_OP) {
-            stack[n++] = f->kind == TF_OLD ? from : f->kind == TF_NEW ? to : const_real(l, f->num);
-            continue;
+        FK_ASSERT(top < DEEP);
+        if (f->kind == TF_OP) {
+            top -= op_arity(f->op);
+            FK_ASSERT(top >= 0);
+            bool fast = op_arity(f->op) == 1 && fast_has(f->op, APPROX_FINE);
+            stack[top] = fast ? fast_emit(l, f->op, APPROX_FINE, &itself, stack[top])
+                              : op_emit(l, f->op, DT_f32, real, stack + top);
+        } else if (f->kind == TF_VALUE) {
+            Frag v = value_of(l, f->value);
+            stack[top] = type_widen(l, l->type[f->value], DT_f32, v.v[v.n > 1 ? r : 0]);
+        } else {
+            stack[top] = f->kind == TF_OLD ? from : f->kind == TF_NEW ? to : const_real(l, f->num);
         }
-        n -= op_arity(f->op);
-        FK_ASSERT(n >= 0);
-        bool fast = op_arity(f->op) == 1 && fast_has(f->op, APPROX_FINE);
-        stack[n] = fast ? fast_emit(l, f->op, APPROX_FINE, &itself, stack[n])
-                        : op_emit(l, f->op, DT_f32, real, stack + n);
-        n++;
+        top++;
     }
-    FK_ASSERT(n == 1);
+    FK_ASSERT(top == 1);
+    return stack[0];
+}
+
+Val on_rescale(On *on, const TCarry *c, Val from, Val to, int r) {
+    Lower *l = on->l;
     /* A frame that did not move leaves the state alone, also at -inf. */
     Val same = LLVMBuildFCmp(l->b, LLVMRealOEQ, from, to, "");
-    return LLVMBuildSelect(l->b, same, const_real(l, 1), stack[0], "");
+    Val by = rescale(on, c, c->rescale.n, from, to, r);
+    return LLVMBuildSelect(l->b, same, const_real(l, 1), by, "");
+}
+
+Val on_moves_far(On *on, const TCarry *c, Val from, Val to, int r) {
+    Lower *l = on->l;
+    const TFactor *last = &c->rescale.v[c->rescale.n - 1];
+    bool power = last->kind == TF_OP && op_sep(last->op) == SEP_hom; /* its argument tells */
+    Val v = rescale(on, c, c->rescale.n - power, from, to, r);
+    if (power) {
+        double unit = log(eval_op(last->op, DT_f32, DT_f32, &(EvalVal){.r = 1}).r);
+        v = ptx_intrinsic(l, l->b, "llvm.fabs", &l->f32, 1, &v, 1);
+        return LLVMBuildFCmp(l->b, LLVMRealOGT, v, const_real(l, c->bound / unit), "");
+    }
+    Val low = LLVMBuildFCmp(l->b, LLVMRealOLT, v, const_real(l, exp(-c->bound)), "");
+    Val high = LLVMBuildFCmp(l->b, LLVMRealOGT, v, const_real(l, exp(c->bound)), "");
+    return LLVMBuildOr(l->b, low, high, "");
 }
 
 /* ---- steps ---- */
@@ -146,7 +174,7 @@ static Val came(On *on, OnState *s, int row, int r) {
 static Val to_true(On *on, OnState *s, const TCarry *c, int row, int r) {
     Lower *l = on->l;
     int f = on_row_of(on, c->frame);
-    Val by = on_rescale(on, c, s->ref[f][r], s->row[f][r]), some = came(on, s, row, r);
+    Val by = on_rescale(on, c, s->ref[f][r], s->row[f][r], r), some = came(on, s, row, r);
     return some ? LLVMBuildSelect(l->b, some, by, const_real(l, 1), "") : by;
 }
 

@@ -195,7 +195,8 @@ static void move_sums(On *on, const OnBlock *b, OnState *s) {
         if (c->frame < 0) continue;
         int f = on_row_of(on, c->frame);
         Val by[ROWS_HELD];
-        for (int r = 0; r < ROWS_HELD; r++) by[r] = on_rescale(on, c, s->ref[f][r], b->frame[f][r]);
+        for (int r = 0; r < ROWS_HELD; r++)
+            by[r] = on_rescale(on, c, s->ref[f][r], b->frame[f][r], r);
         for (int i = 0; i < on->t.out.n / 2; i++)
             s->acc[p][i] = LLVMBuildFMul(on->l->b, s->acc[p][i], by[i / 2 % 2], "");
     }
