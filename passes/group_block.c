@@ -141,7 +141,7 @@ bool group_takes(const Group *gr, int step, const Node *n, const GroupMemo *m) {
     const GroupStep *s = &gr->steps[step];
     Node *const *v = gr->g->nodes.v;
     const GroupRead *b = m->block >= 0 ? &m->reads.v[m->block] : NULL;
-    if (has_nibbles(gr, s) || another_product(gr, s, m)) return false;
+    if (s->loop >= 0 || has_nibbles(gr, s) || another_product(gr, s, m)) return false;
     if (s->outer < 0 && group_same_domain(n, v[s->node.v[0]])) return true;
     if (s->outer < 0)
         return b && (m->product || s->product) && group_same_domain(v[b->node], v[s->node.v[0]]);

@@ -126,6 +126,7 @@ static bool is_inner(const Group *gr, const Node *n) {
 
 static void note_outer(const Group *gr, Shape *s, const Node *n) {
     int a = width(gr, &n->in[0]), b = width(gr, &n->in[1]);
+    if (!a && !b && !strchr(n->roles, 'm') && !strchr(n->roles, 'n')) return; /* of each row */
     s->fast &= n->nin - n->where == 2 && (a == 16 || b == 16);
     s->outer++;
     s->outer_m += strchr(n->roles, 'm') && strchr(n->roles, 'n');

@@ -47,6 +47,7 @@ typedef struct Walk {
     int loop_base;     /* the first axis of the step's shared loop; -1: it is not open yet */
     bool fast;         /* whose products tensor cores make */
     const Node *first; /* its domain is the grid */
+    uint64_t covered;  /* its axes that some reduction of the loop has */
     uint64_t columns;  /* with `fast`: axes of the grid that the products inside do not have */
     int instances;
 } Walk;
@@ -280,7 +281,7 @@ static bool on_tensor_cores(const Walk *w, const Point *p) {
  * those of its elements that a kernel holds at once. Where tensor cores are used these are rows, or
  * columns, all of them if it is not known how many there are: head dimensions are few. */
 static double shared_iters(const Walk *w, const Point *p) {
-    enum { ROWS = 128, COLUMNS = 256, GENERAL = 4, AXES = 64 };
+    enum { ROWS = 128, COLUMNS = 256, GENERAL = 1, AXES = 64 };
     bool used[AXES] = {false};
     double it = 1;
     int n = w->pt->extent.n < AXES ? w->pt->extent.n : AXES;
@@ -295,6 +296,15 @@ static double shared_iters(const Walk *w, const Point *p) {
             it *= ceil(w->pt->extent.v[a] / held);
     }
     return it;
+}
+
+static void note_loop(Walk *w, const Point *p) {
+    const Node *n = p->node;
+    if (w->memo->loop < 0) w->memo->loop = n->loop;
+    if (n->loop < 0 || n->loop != w->memo->loop) return;
+    for (int a = 0; a < w->first->rank && a < 64; a++)
+        for (int d = 0; d < n->rank; d++)
+            if (ix_uses_axis(p->map[d], a)) w->covered |= (uint64_t)1 << a;
 }
 
 static void walk_point(Walk *w, Point *p) {
@@ -319,7 +329,7 @@ static void walk_point(Walk *w, Point *p) {
         vec_push(&w->gr->arena, &w->pt->iters, it);
         vec_push(&w->gr->arena, &w->pt->extent, extent);
     }
-    if (w->memo->loop < 0) w->memo->loop = n->loop;
+    note_loop(w, p);
     if (w->fast && n->red == RED_contract && n->kind == N_REDUCE)
         w->online += it * flops_of(n);
     else
@@ -378,6 +388,8 @@ static void walk_all(Walk *w, GroupMemo *m) {
     }
     if (w->block) walk_root(w, first); /* numbers the axes of the loop */
     for (int i = 0; i < m->root.n; i++) walk_root(w, g->nodes.v[m->root.v[i]]);
+    /* A value with axes of its own would compute the loop again for each of their elements. */
+    if (first->rank < 64 && w->covered != ((uint64_t)1 << first->rank) - 1) m->loop = -1;
 }
 
 /* ---- memos ---- */

@@ -8,8 +8,8 @@
  * number of their loop; the graph stays as it is otherwise, and so does what it means: `group` may
  * still part them.
  *
- * A loop is kept if one of its reductions has a frame, or is itself a product of two factors of
- * which one is made of an inner product: (q k^T) v.
+ * A loop is kept if one of its reductions has a frame, or is made of an inner product and is itself
+ * a product with another factor, (q k^T) v, or masked: what else is reduced of a product is block's.
  */
 #include "passes/online_int.h"
 
@@ -140,7 +140,8 @@ static void enter(Online *on, Loop *l, const Node *n, int frame, const Find *f) 
     on->frame[n->id] = frame;
     for (int i = 0; i < f->nproducts && l->nproducts < PRODUCTS_MAX; i++)
         l->product[l->nproducts++] = f->product[i];
-    l->kept |= frame >= 0 || (n->red == RED_contract && f->nproducts && f->plain);
+    bool outer = n->red == RED_contract && f->plain;
+    l->kept |= frame >= 0 || (f->nproducts && (outer || n->where));
 }
 
 static bool join(Online *on, const Node *n, const Find *f) {
@@ -196,8 +197,8 @@ const char *online_refusal(Graph *g, const Node *n, const Node *reader) {
     if (g->nodes.n > LARGE) return NULL;
     Arena a = {0};
     const char *why = NULL;
-    const uint64_t *of_n = online_depends(&a, g, n->id),
-                   *of_reader = online_depends(&a, g, reader->id);
+    const uint64_t *of_n = online_depends(&a, g, n->id, -1),
+                   *of_reader = online_depends(&a, g, reader->id, -1);
     for (int i = reader->id; i < g->nodes.n && !why; i++) {
         const Node *r = g->nodes.v[i];
         Sep s;

@@ -25,10 +25,11 @@ typedef struct Sep {
  * the reason. */
 bool online_separate(Graph *g, const Node *sum, int frame, const uint64_t *depends, uint64_t bit,
                      Sep *out);
-/* The same of a sum that has a frame. */
-bool online_sep(Graph *g, const Node *sum, Sep *out);
-/* Per node: does it depend on node `on`? */
-uint64_t *online_depends(Arena *a, const Graph *g, int on);
+/* The same of a sum that has a frame, as step `step` computes it: what other steps store is read as
+ * it is. frame -1: nothing that is left depends on it. */
+bool online_sep(Graph *g, const Node *sum, int step, Sep *out);
+/* Per node: does it depend on node `on`? In step `step`; -1: at all. */
+uint64_t *online_depends(Arena *a, const Graph *g, int on, int step);
 
 bool online_same_range(const Node *a, const Node *b); /* equal extents are reduced */
 

@@ -422,12 +422,13 @@ bool online_separate(Graph *g, const Node *sum, int frame, const uint64_t *depen
     return x.is == PRODUCT;
 }
 
-uint64_t *online_depends(Arena *a, const Graph *g, int on) {
+uint64_t *online_depends(Arena *a, const Graph *g, int on, int step) {
     uint64_t *d = ARENA_ARRAY(a, uint64_t, g->nodes.n);
     Ctx c = {.depends = d, .bit = 1};
-    d[on] = 1;
     for (int i = on + 1; i < g->nodes.n; i++) {
         const Node *n = g->nodes.v[i];
+        d[on] = 1;
+        if (step >= 0 && n->store && n->step != step) continue;
         if (n->ix && ix_depends(&c, n->ix)) d[i] = 1;
         for (int k = 0; k < n->nin; k++) {
             d[i] |= d[n->in[k].node];
@@ -438,10 +439,12 @@ uint64_t *online_depends(Arena *a, const Graph *g, int on) {
     return d;
 }
 
-bool online_sep(Graph *g, const Node *sum, Sep *out) {
+bool online_sep(Graph *g, const Node *sum, int step, Sep *out) {
     Arena a = {0};
-    uint64_t *depends = online_depends(&a, g, sum->frame);
-    bool ok = online_separate(g, sum, sum->frame, depends, 1, out);
+    const uint64_t *depends = online_depends(&a, g, sum->frame, step);
+    bool ok = !depends[sum->id];
+    *out = (Sep){.frame = -1};
+    if (!ok) ok = online_separate(g, sum, sum->frame, depends, 1, out);
     arena_free(&a);
     return ok;
 }

@@ -49,11 +49,11 @@ static int enter(TileBuild *b, Members *m, int node, const Ix *const *map) {
     if (!here || tb_is_loaded(b, n, map) || known(b, node, map)) return -1;
     Member x = {.node = node, .map = map, .frame = -1};
     if (n->frame >= 0) {
-        if (!online_sep(b->g, n, &x.sep)) return -1;
-        int rank = b->g->nodes.v[n->frame]->rank;
+        if (!online_sep(b->g, n, b->step, &x.sep)) return -1;
+        int rank = x.sep.frame >= 0 ? b->g->nodes.v[n->frame]->rank : 0;
         const Ix **at = ARENA_ARRAY(b->arena, const Ix *, rank);
         for (int d = 0; d < rank; d++) at[d] = tb_map_in(b, x.sep.at[d], map, n->rank);
-        x.frame = enter(b, m, n->frame, at);
+        if (x.sep.frame >= 0) x.frame = enter(b, m, n->frame, at);
     }
     vec_push(b->arena, &m->v, x);
     return m->v.n - 1;
