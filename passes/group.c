@@ -211,7 +211,7 @@ static const char *cut_reason(const Group *gr, const Node *n, const Node *reader
     if (n->kind == N_REDUCE && reads_row_again(n, reader)) {
         const char *why = online_refusal(gr->g, n, reader);
         if (why) return why;
-        if (reader->kind == N_REDUCE || feeds[reader->id]) return "needs online";
+        if (n->loop < 0 && (reader->kind == N_REDUCE || feeds[reader->id])) return "needs online";
         return "its row is read again";
     }
     return "computing it again costs more than memory";

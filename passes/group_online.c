@@ -63,7 +63,7 @@ int group_online(Group *gr, const Node *n, const GroupMemo *m) {
         if (m->loop >= 0 ? m->loop != st->loop : !reads_from(gr, s, m)) continue;
         int wide;
         const Ix ***maps = ARENA_ARRAY(&gr->arena, const Ix **, st->node.n + 1);
-        if (!placed(gr, s, n, &wide, maps)) continue;
+        if (!placed(gr, s, n, &wide, maps) || (m->loop < 0 && wide != st->wide)) continue;
         if (reads_fit(gr, s, n, m, maps[st->node.n], maps)) return s;
     }
     return -1;

@@ -9,7 +9,8 @@
  * still part them.
  *
  * A loop is kept if one of its reductions has a frame, or is made of an inner product and is itself
- * a product with another factor, (q k^T) v, or masked: what else is reduced of a product is block's.
+ * a product with another factor, (q k^T) v, or masked: what else is reduced of a product is
+ * block's.
  */
 #include "passes/online_int.h"
 
