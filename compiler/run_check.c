@@ -2,7 +2,8 @@
  *
  * The samples are the corners, elements at edges and at the borders of tiles, and random ones, in
  * this order, each once; they are evaluated on all cores until the time is up. An output is right
- * when the norm of the error and every element's error are within the bounds of its types.
+ * when the norm of the error and every element's error are within the bounds of its types, the
+ * latter by the size of the element, of all elements or of its row.
  */
 #include "compiler/run_int.h"
 
@@ -99,6 +100,7 @@ typedef struct Sample {
     double want, got;
     bool done, unsure;
     bool exact; /* a constant, or a copy: it says nothing about the size of what is computed */
+    double row; /* the root mean square of its row, where that was asked for */
 } Sample;
 
 typedef struct Work {
@@ -228,10 +230,15 @@ static void add_up(Sums *u, const Sample *s, DType type) {
     if (isfinite(rounded)) u->rounding += rounded * rounded;
 }
 
+static double rms_of(const Sums *u) {
+    return u->finite ? sqrt(u->ref) / sqrt((double)u->finite) : 0;
+}
+
+#define FAR 1000.0
+
 /* Exact values count where they are not far larger than all that is computed: beside a mask's -1e30
  * no error would be seen. */
 static Sums sum_up(const Work *w, DType type) {
-    const double far = 1000;
     Sums u = {0};
     double most = INFINITY;
     for (int turn = 0; turn < 2; turn++) {
@@ -241,7 +248,7 @@ static Sums sum_up(const Work *w, DType type) {
             if (!s->done || s->unsure || special(s, &right) || s->exact != turn) continue;
             if (fabs(s->want) <= most) add_up(&u, s, type);
         }
-        if (u.finite && u.ref > 0) most = far * sqrt(u.ref / (double)u.finite);
+        if (u.finite && u.ref > 0) most = FAR * rms_of(&u);
     }
     for (int i = 0; i < w->points->n; i++) {
         const Sample *s = &w->samples[i];
@@ -255,9 +262,36 @@ static Sums sum_up(const Work *w, DType type) {
 }
 
 /* How far a sample may be off. */
-static double limit_of(const Tolerance *tol, const Sums *u, double want, bool integer) {
-    double rms = u->finite ? sqrt(u->ref) / sqrt((double)u->finite) : 0;
-    return integer ? (double)tol->integer : tol->element * fmax(fabs(want), rms);
+static double limit_of(const Tolerance *tol, const Sums *u, const Sample *s, bool integer) {
+    double rms = rms_of(u);
+    return integer ? (double)tol->integer : tol->element * fmax(fabs(s->want), fmax(rms, s->row));
+}
+
+/* Rows may differ in size: under a causal mask the first are averages of few, the last of many, and
+ * some are 0. So what is off by more than all elements together allow is held against its row. */
+static void size_rows(Run *r, Work *w, const Tolerance *tol) {
+    enum { MOST = 64, OF_ROW = 16 };
+    const RunTensor *t = &r->tensors[w->param];
+    bool right, unsure, exact;
+    Sums u = sum_up(w, t->type);
+    double rms = rms_of(&u);
+    int64_t index[RUN_RANK];
+    if (!t->rank || dtype_class(t->type) != DC_REAL) return;
+    for (int i = 0, n = 0; i < w->points->n && n < MOST; i++) {
+        Sample *s = &w->samples[i];
+        if (!s->done || s->unsure || special(s, &right)) continue;
+        if (fabs(s->got - s->want) <= limit_of(tol, &u, s, false)) continue;
+        int64_t extent = t->extent[t->rank - 1], few = extent < OF_ROW ? extent : OF_ROW;
+        double sum = 0;
+        run_unflatten(t, w->points->v[i], index);
+        for (int64_t k = 0; k < few; k++) {
+            index[t->rank - 1] = k * extent / few;
+            double v = reference(w, index, &unsure, &exact);
+            if (isfinite(v) && !(exact && fabs(v) > FAR * rms)) sum += v * v;
+        }
+        s->row = sqrt(sum / (double)few);
+        n++;
+    }
 }
 
 static bool has_fp8(const Run *r) {
@@ -281,7 +315,7 @@ static void lean(Run *r, Work *w, const Tolerance *tol) {
     for (int i = 0, n = 0; i < w->points->n && n < MOST && !integer; i++) {
         Sample *s = &w->samples[i];
         if (!s->done || s->unsure || special(s, &right)) continue;
-        if (fabs(s->got - s->want) <= limit_of(tol, &u, s->want, false)) continue;
+        if (fabs(s->got - s->want) <= limit_of(tol, &u, s, false)) continue;
         double least = s->want, most = s->want;
         run_unflatten(t, w->points->v[i], index);
         for (int k = 0; k < 2; k++) {
@@ -323,7 +357,7 @@ static void judge(Verdict *v, const Run *r, const Work *w, const Tolerance *tol)
         if (!s->done || s->unsure) continue;
         if (!special(s, &right)) {
             double off = fabs(s->got - s->want);
-            double limit = limit_of(tol, &u, s->want, integer);
+            double limit = limit_of(tol, &u, s, integer);
             right = off <= limit;
             if (limit > 0) v->max = fmax(v->max, off / limit);
         }
@@ -361,6 +395,7 @@ static void check_output(Run *r, Eval *e, int param, double deadline, Verdict *v
               .deadline = deadline};
     Tolerance tol = run_tolerance(r->graph, param, r->opt->fast_accum ? r->sizes : NULL);
     evaluate(&w);
+    size_rows(r, &w, &tol);
     lean(r, &w, &tol);
     judge(v, r, &w, &tol);
     arena_free(&scratch);

@@ -29,6 +29,18 @@ for f in one/wrong_*.fkm; do
     has "$out" "FAIL "
 done
 
+# ---- an element is held against its row, where rows differ in size ----
+held() { # CODE NAME VALUE: where one row of 400 is not 0, is it right if the reference is VALUE there?
+    echo "fn rows(x: f32[M, N]) -> (y: f16[M, N]) { y[m, n] = select(m == 0, x[m, n], 0.0) }" > right.fk
+    echo "fn rows(x: f32[M, N]) -> (y: f16[M, N]) { y[m, n] = select(m == 0, $3, 0.0) }" > other.fk
+    for f in right other; do run 0 "$f" "$fkc" --ptxas=none $f.fk -o $f.fkm; done
+    run 0 "graft" "$GRAFT" right.fkm other.fkm grafted.fkm
+    run "$1" "$2" "$fkrun" --device=emu --check -s M=400 -s N=64 grafted.fkm
+}
+held 0 "small beside its row" "x[m, n] + 1e-4"
+held 1 "large beside its row" "x[m, n] + select(n == N - 1, 4e-3, 0.0)"
+has "$out" "y[0, 63]"
+
 # ---- all cases, of which fkrun is asked for variants only ----
 printf '%s\n' '#!/bin/bash' 'echo "  variant=one predicted=1us"' 'echo "  variant=two predicted=1us"' \
     'echo "  variant=no predicted=1us not for these sizes"' > list.sh
