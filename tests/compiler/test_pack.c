@@ -265,8 +265,8 @@ static void several_variants(void **state) {
     const char *at = str_get(&text_of);
     static const char *const parts[] = {
         "\n    a a: PTX 8.0 for sm_90a, 384 threads, grid M*K, at most one CTA a multiprocessor\n",
-        "      needs x aligned to 16 bytes; stride 0 of x a multiple of 16 bytes; stride 1 of x "
-        "one element; K >= 4\n",
+        "      needs x aligned to 16 bytes; stride 0 of x a multiple of 16 bytes; stride 1",
+        " of x one element; K >= 4\n",
         "      predicted 0.7 us\n",
         "\n    b b: ",
         "      predicted 1.0 us (M = K = 512), 4.1 us (2048), 16.4 us (8192); --bind sets sizes\n",

@@ -1,6 +1,6 @@
 /* progs.c - random programs, compiled and run on the emulated device, against the reference.
  *
- *     progs [--seconds=N] [--seed=S] [--jobs=N] [--failures=N]
+ *     progs [--seconds=N] [--programs=N] [--seed=S] [--jobs=N] [--failures=N]
  *     progs --seed=S --only=K [--text]        the K-th program of a seed; or its text alone
  *
  * A program is drawn from the seed and its number alone. Of one that fails, and of the smallest
@@ -34,7 +34,7 @@ typedef struct Shared {
     Slot slot[MAX_JOBS];
 } Shared;
 
-static uint64_t seed = 1, only = UINT64_MAX;
+static uint64_t seed = 1, only = UINT64_MAX, programs = UINT64_MAX;
 static int seconds = 60, jobs, most_failures = 5, failures;
 static bool text_only;
 
@@ -74,6 +74,7 @@ static void work(Shared *all, Slot *s, time_t end) {
     const Which everything = {.config = -1, .set = -1};
     while (time(NULL) < end) {
         s->number = atomic_fetch_add(&all->next, 1);
+        if (s->number >= programs) break;
         alarm(SECONDS);
         program_draw(&p, seed, s->number);
         program_run(&p, everything, &s->result);
@@ -109,7 +110,7 @@ static void run_all(Shared *all) {
         running--;
         program_ended(status, &s->result);
         if ((s->found || status) && failures < most_failures) report(s->number, &s->result);
-        if (failures >= most_failures || time(NULL) >= end) continue;
+        if (failures >= most_failures || time(NULL) >= end || all->next >= programs) continue;
         pids[k] = start(all, s, end);
         running++;
     }
@@ -149,7 +150,8 @@ static bool options(int argc, char **argv) {
             most_failures = (int)v;
         else if (!strcmp(argv[k], "--text"))
             text_only = true;
-        else if (!option(argv[k], "--seed", &seed) && !option(argv[k], "--only", &only))
+        else if (!option(argv[k], "--seed", &seed) && !option(argv[k], "--only", &only) &&
+                 !option(argv[k], "--programs", &programs))
             return false;
     if (!jobs) jobs = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (jobs > MAX_JOBS) jobs = MAX_JOBS;
@@ -158,7 +160,8 @@ static bool options(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     if (!options(argc, argv)) {
-        fputs("progs [--seconds=N] [--seed=S] [--jobs=N] [--failures=N] [--only=K [--text]]\n",
+        fputs("progs [--seconds=N] [--programs=N] [--seed=S] [--jobs=N] [--failures=N] "
+              "[--only=K [--text]]\n",
               stderr);
         return 2;
     }
@@ -171,12 +174,11 @@ int main(int argc, char **argv) {
         mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) abort();
     run_all(all);
-    int64_t programs = 0, runs = 0, skipped = 0;
+    int64_t done = 0, runs = 0, skipped = 0;
     for (int k = 0; k < jobs; k++)
-        programs += all->slot[k].programs, runs += all->slot[k].runs,
-            skipped += all->slot[k].skipped;
+        done += all->slot[k].programs, runs += all->slot[k].runs, skipped += all->slot[k].skipped;
     printf("seed %llu: %lld programs, %lld launches, %lld variants left out, %d failures\n",
-           (unsigned long long)seed, (long long)programs, (long long)runs, (long long)skipped,
+           (unsigned long long)seed, (long long)done, (long long)runs, (long long)skipped,
            failures);
     return failures != 0;
 }
