@@ -90,7 +90,8 @@ def suite_f16(seed):
 
 
 def suite_mods(seed):
-    return [square("mods", group, fn, 128, 4096, "attention_mods", against=f"Flex {FLEX_MODE}", limit=180)
+    return [square("mods", group, fn, 128, 4096, "attention_starts" if fn == "document_start" else "attention_mods",
+                   against=f"Flex {FLEX_MODE}", limit=180)
             for fn, group in (("softcap", "causal + softcap 30"), ("window", "causal + window 1024"),
                               ("alibi", "ALiBi"), ("bias", "additive bias"), ("document", "documents"),
                               ("document_start", "documents, by their starts"))]
