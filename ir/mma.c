@@ -418,8 +418,9 @@ enum { PLAIN_REGS = 120 };
 static bool fits_plain(const MmaTiles *w, const MmaSmem *s, int size, int rows, Str *why) {
     int regs = w->load_regs ? w->load_regs : w->entry_regs;
     if (!s->plain) return true;
-    if (size != 2) return no(why, "plain loads bring 16-bit elements");
-    if (s->swizzle != LINE || rows % 32) return no(why, "plain loads bring 32 lines of 128 bytes");
+    int lines = 64 / size;
+    if (s->swizzle != LINE || rows % lines)
+        return no(why, "plain loads bring %d lines of 128 bytes", lines);
     if (regs < PLAIN_REGS)
         return no(why, "plain loads need %d registers, not %d", PLAIN_REGS, regs);
     if (w->pair_rows * w->pair_cols > 1) return no(why, "plain loads are not shared in a cluster");

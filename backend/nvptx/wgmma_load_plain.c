@@ -1,15 +1,16 @@
-/* wgmma_load_plain.c - factors that TMA cannot bring: any address, any pitch, 16-bit elements.
+/* wgmma_load_plain.c - factors that TMA cannot bring: any address, any pitch.
  *
  * A stage of a factor is lines of 128 bytes, neighbours in memory: K-major a line is one row,
  * MN-major one k of a box of 64 rows (MmaSmem). All 128 threads bring them. Thread t is number
  * c = t % 8 of the eight that bring a line, a chunk of 16 bytes each; with g = t % 32 / 8 and
- * w = t / 32 its lines are 32 j + 8 g + 2 w + b for b = 0, 1 and all j. Where chunk c goes is
- * c ^ line % 8: the swizzle of 128 bytes, the same for all j.
+ * w = t / 32 its lines are, of 16-bit elements, 32 j + 8 g + 2 w + b for b = 0, 1 and all j; of
+ * 8-bit ones 64 j + 16 g + 4 w + b for b = 0 .. 3. Where chunk c goes is c ^ line % 8: the swizzle
+ * of 128 bytes, the same for all j.
  *
  * A chunk lies somewhere in two aligned words of 16 bytes; both are read (neighbours share them in
- * the cache) and the chunk is cut out. Eight lines are a multiple of 16 bytes, whatever the pitch,
- * so all lines of one b and one warp hang over 16 by the same `off` bytes: the warp branches on its
- * words of four bytes, and a prmt does the odd two.
+ * the cache) and the chunk is cut out. 8 lines of 16-bit elements, or 16 of 8-bit ones, are a
+ * multiple of 16 bytes, whatever the pitch, so all lines of one b and one warp hang over 16 by the
+ * same `off` bytes: the warp branches on its words of four bytes, and a prmt does the odd ones.
  *
  * Loads run ahead of stores. The stage is cut into batches: a factor, a b, up to BATCH lines. There
  * are as many buffers of registers as fit and divide the number of batches, so that a batch has the
@@ -47,9 +48,9 @@ typedef struct Loads {
     Val buffer[BUFFERS][BATCH * WORDS];
 } Loads;
 
-static void cut_factor(Batches *p, int x, int lines) {
+static void cut_factor(Batches *p, int x, int lines, int series) {
     int parts = (lines + BATCH - 1) / BATCH;
-    for (int b = 0; b < 2; b++)
+    for (int b = 0; b < series; b++)
         for (int i = 0; i < parts; i++) {
             int from = lines * i / parts, to = lines * (i + 1) / parts;
             p->v[p->n++] = (Batch){x, b, from, to - from};
@@ -58,17 +59,19 @@ static void cut_factor(Batches *p, int x, int lines) {
 
 static Batches make_batches(const Wg *w, const WgPlain *p) {
     Batches all = {.buffers = 1};
-    int regs = w->t.load_regs ? w->t.load_regs : w->t.entry_regs;
-    for (int i = 0; i < p->n; i++) cut_factor(&all, i, p->x[i].count / APART);
+    int regs = w->t.load_regs ? w->t.load_regs : w->t.entry_regs, most = 0;
+    for (int i = 0; i < p->n; i++) cut_factor(&all, i, p->x[i].count / p->apart, p->series);
+    for (int i = 0; i < all.n; i++)
+        if (all.v[i].n > most) most = all.v[i].n;
     for (int r = 2; r <= all.n && r <= BUFFERS; r++)
-        if (all.n % r == 0 && r * BATCH * WORDS + OTHERS <= regs) all.buffers = r;
+        if (all.n % r == 0 && r * most * WORDS + OTHERS <= regs) all.buffers = r;
     return all;
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-static Val bytes_of(Lower *l, Val elements) {
-    return LLVMBuildShl(l->entry, elements, LLVMConstInt(l->i64, 1, 0), "");
+static Val bytes_of(Lower *l, const WgPlain *p, Val elements) {
+    return LLVMBuildMul(l->entry, elements, LLVMConstInt(l->i64, (unsigned)p->size, 0), "");
 }
 
 static const TTensor *tensor_of(const Wg *w, const Lines *x) {
@@ -76,18 +79,18 @@ static const TTensor *tensor_of(const Wg *w, const Lines *x) {
 }
 
 /* The aligned words that lie whole between the tensor's first and last byte. */
-static void find_span(Wg *w, Lines *x) {
+static void find_span(Wg *w, const WgPlain *p, Lines *x) {
     Lower *l = w->l;
     LLVMBuilderRef e = l->entry;
     const TTensor *t = tensor_of(w, x);
     Val zero = LLVMConstInt(l->i64, 0, 0), one = LLVMConstInt(l->i64, 1, 0);
     Val mask = LLVMConstInt(l->i64, (uint64_t)-CHUNK, 1);
     Val lo = LLVMBuildPtrToInt(e, param_pointer(l, t), l->i64, "");
-    Val hi = LLVMBuildAdd(e, lo, LLVMConstInt(l->i64, SIZE - CHUNK, 1), "");
+    Val hi = LLVMBuildAdd(e, lo, LLVMConstInt(l->i64, (uint64_t)(p->size - CHUNK), 1), "");
     lo = LLVMBuildAdd(e, lo, LLVMConstInt(l->i64, CHUNK - 1, 0), "");
     for (int d = 0; d < t->rank; d++) {
         Val most = LLVMBuildSub(e, uniform_ix(l, t->dims[d]), one, "");
-        Val far = LLVMBuildMul(e, most, bytes_of(l, param_stride(l, t, d)), "");
+        Val far = LLVMBuildMul(e, most, bytes_of(l, p, param_stride(l, t, d)), "");
         Val back = LLVMBuildICmp(e, LLVMIntSLT, far, zero, "");
         lo = LLVMBuildAdd(e, lo, LLVMBuildSelect(e, back, far, zero, ""), "");
         hi = LLVMBuildAdd(e, hi, LLVMBuildSelect(e, back, zero, far, ""), "");
@@ -100,9 +103,9 @@ static void find_lines(Wg *w, Lines *x, int begin, const WgPlain *p) {
     Lower *l = w->l;
     int lines = x->mn ? x->f->depth : x->f->row;
     Val pitch = lines < 0 ? LLVMConstInt(l->i64, 0, 0) : param_stride(l, tensor_of(w, x), lines);
-    x->pitch = LLVMBuildTrunc(l->entry, bytes_of(l, pitch), l->i32, "");
-    find_span(w, x);
-    for (int b = 0; b < 2; b++) {
+    x->pitch = LLVMBuildTrunc(l->entry, bytes_of(l, p, pitch), l->i32, "");
+    find_span(w, p, x);
+    for (int b = 0; b < p->series; b++) {
         Val swizzled = LLVMBuildAnd(l->b, p->first[b], i32c(l, 7), "");
         swizzled = LLVMBuildXor(l->b, swizzled, p->chunk, "");
         Val at = LLVMBuildMul(l->b, p->first[b], i32c(l, LINE), "");
@@ -117,9 +120,12 @@ static void find_threads(Wg *w, WgPlain *p) {
     Val warp = LLVMBuildLShr(b, w->tid, i32c(l, 5), "");
     Val g = LLVMBuildAnd(b, LLVMBuildLShr(b, w->tid, i32c(l, 3), ""), i32c(l, 3), "");
     p->chunk = LLVMBuildAnd(b, w->tid, i32c(l, 7), "");
-    p->first[0] = LLVMBuildAdd(b, LLVMBuildShl(b, g, i32c(l, 3), ""),
-                               LLVMBuildShl(b, warp, i32c(l, 1), ""), "");
-    p->first[1] = LLVMBuildAdd(b, p->first[0], i32c(l, 1), "");
+    p->size = w->m.size;
+    p->series = 4 / p->size;
+    p->apart = 16 * p->series;
+    g = LLVMBuildMul(b, g, i32c(l, 4 * p->series), "");
+    Val line = LLVMBuildAdd(b, g, LLVMBuildMul(b, warp, i32c(l, p->series), ""), "");
+    for (int i = 0; i < p->series; i++) p->first[i] = LLVMBuildAdd(b, line, i32c(l, i), "");
     if (w->t.a.plain)
         p->x[p->n++] = (Lines){.f = &w->m.a, .mn = w->t.a.mn, .axis = w->m.rows, .count = w->t.m};
     if (w->t.b.plain)
@@ -137,7 +143,7 @@ static void open_lines(Wg *w, const WgPlain *p, Lines *x) {
         if (d == x->f->depth) continue;
         Frag at = frag_ix(l, x->f->load->ix[d]);
         Val by =
-            LLVMBuildMul(l->b, frag_only(&at, "a line"), bytes_of(l, param_stride(l, t, d)), "");
+            LLVMBuildMul(l->b, frag_only(&at, "a line"), bytes_of(l, p, param_stride(l, t, d)), "");
         base = LLVMBuildAdd(l->b, base, by, "");
     }
     Val chunk = LLVMBuildMul(l->b, p->chunk, i32c(l, CHUNK), "");
@@ -146,9 +152,9 @@ static void open_lines(Wg *w, const WgPlain *p, Lines *x) {
         LLVMBuildSub(l->b, uniform_ix(l, l->t->axes.v[x->axis].extent), l->axis[x->axis].e[0], "");
     x->left = LLVMBuildTrunc(l->b, left, l->i32, "");
     Val low = LLVMBuildTrunc(l->b, x->base, l->i32, "");
-    for (int b = 0; b < 2; b++) {
+    for (int b = 0; b < p->series; b++) {
         Val off = LLVMBuildAdd(l->b, low, LLVMBuildMul(l->b, p->first[b], x->pitch, ""), "");
-        off = LLVMBuildAnd(l->b, off, i32c(l, CHUNK - SIZE), "");
+        off = LLVMBuildAnd(l->b, off, i32c(l, CHUNK - p->size), "");
         x->off[b] = ptx_shfl_first(l, off);
     }
 }
@@ -183,15 +189,15 @@ static LinesAt at_stage(Wg *w, const Lines *x, Val kt, Val there) {
 
 Val plain_line(Wg *w, const WgPlain *p, const Lines *x, int b, Val j) {
     Lower *l = w->l;
-    if (x->mn) j = LLVMBuildAnd(l->b, j, i32c(l, LINE / SIZE / APART - 1), "");
-    return LLVMBuildAdd(l->b, p->first[b], LLVMBuildMul(l->b, j, i32c(l, APART), ""), "");
+    if (x->mn) j = LLVMBuildAnd(l->b, j, i32c(l, LINE / p->size / p->apart - 1), "");
+    return LLVMBuildAdd(l->b, p->first[b], LLVMBuildMul(l->b, j, i32c(l, p->apart), ""), "");
 }
 
 Val plain_address(Wg *w, const WgPlain *p, const Lines *x, const LinesAt *at, int b, Val j) {
     Lower *l = w->l;
     Val base = at->base, line = least(l, plain_line(w, p, x, b, j), at->last);
     if (x->mn) { /* the box */
-        Val box = LLVMBuildUDiv(l->b, j, i32c(l, LINE / SIZE / APART), "");
+        Val box = LLVMBuildUDiv(l->b, j, i32c(l, LINE / p->size / p->apart), "");
         box = LLVMBuildMul(l->b, box, i32c(l, LINE), "");
         base = LLVMBuildAdd(l->b, base, LLVMBuildZExt(l->b, box, l->i64, ""), "");
     }
@@ -210,22 +216,25 @@ static void issue(Wg *w, const WgPlain *p, const Batch *c, const LinesAt *at, Va
     }
 }
 
-/* Chunks that begin `word` words of four bytes into their buffer, and perhaps two bytes more. */
-static void store_from(Wg *w, const Batch *c, const Val *from, Val to, Val select, int word) {
+/* Chunks that begin `word` words of four bytes into their buffer, and perhaps some bytes more. */
+static void store_from(Wg *w, const WgPlain *p, const Batch *c, const Val *from, Val to, Val select,
+                       int word) {
     for (int i = 0; i < c->n; i++)
-        ptx_store_shifted(w->l, to, (c->j + i) * APART * LINE, select, &from[i * WORDS + word]);
+        ptx_store_shifted(w->l, to, (c->j + i) * p->apart * LINE, select, &from[i * WORDS + word]);
 }
 
 static void store(Wg *w, const WgPlain *p, const Batch *c, const Val *from, Val stage) {
     Lower *l = w->l;
     const Lines *x = &p->x[c->x];
     Val to = LLVMBuildAdd(l->b, stage, x->at[c->b], ""), off = x->off[c->b];
-    Val bit[4]; /* of the offset: 2, 4, 8 bytes */
-    for (int i = 1; i < 4; i++) {
+    Val bit[4]; /* of the offset: 4, 8 bytes */
+    for (int i = 2; i < 4; i++) {
         bit[i] = LLVMBuildAnd(l->b, off, i32c(l, 1 << i), "");
         bit[i] = LLVMBuildICmp(l->b, LLVMIntNE, bit[i], i32c(l, 0), "");
     }
-    Val select = LLVMBuildSelect(l->b, bit[1], i32c(l, 0x5432), i32c(l, 0x3210), "");
+    Val odd = LLVMBuildAnd(l->b, off, i32c(l, 3), "");
+    Val select = LLVMBuildMul(l->b, odd, i32c(l, 0x1111), "");
+    select = LLVMBuildAdd(l->b, select, i32c(l, 0x3210), "");
     LLVMBasicBlockRef leaf[4], two[2], after = block_new(l, "stored");
     for (int i = 0; i < 2; i++) two[i] = block_new(l, "words");
     for (int i = 0; i < 4; i++) leaf[i] = block_new(l, "shifted");
@@ -235,7 +244,7 @@ static void store(Wg *w, const WgPlain *p, const Batch *c, const Val *from, Val 
         LLVMBuildCondBr(l->b, bit[2], leaf[2 * i + 1], leaf[2 * i]);
         for (int k = 2 * i; k < 2 * i + 2; k++) {
             block_enter(l, leaf[k]);
-            store_from(w, c, from, to, select, k);
+            store_from(w, p, c, from, to, select, k);
             LLVMBuildBr(l->b, after);
         }
     }

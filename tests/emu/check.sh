@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
-# emu_programs, emu_cases, emu_gemm, emu_vectors, emu_reduce).
+# emu_programs, emu_cases, emu_gemm, emu_vectors, emu_unaligned, emu_reduce).
 #
-#     check.sh BUILD examples|programs|cases|gemm|vectors|reduce [SECONDS]   SECONDS: no new module after so long
+#     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
 # examples, programs: every accepted one, sizes drawn up to 20, twice, the second time from another
 # seed with tasks in another order. cases: at the sizes of their "# run:" lines, large ones left out.
@@ -125,6 +125,19 @@ vectors() {
     done
 }
 
+# The cases of tests/gpu/unaligned.sh whose factors are fp8 or vectors.
+unaligned() {
+    local lines
+    lines=$(bash tests/gpu/unaligned.sh --dry)
+    for words in "fp8_cases fp8" "fp8_cases_fast fp8 --fast-accum" "gemm_vectors vectors"; do
+        # shellcheck disable=SC2086
+        set -- $words
+        module "tests/gpu/$2.fk" "${@:3}" || return
+        grep "/$1.fkm" <<< "$lines" | sed "s#[^ ]*/$1.fkm#$mod#; s/^/--device=emu /" > "$work/cases"
+        run
+    done
+}
+
 reduce() {
     local file fn variant size head
     for fn in $(sed -n 's/^fn \([a-z0-9_]*\)(.*/\1/p' tests/gpu/reduce.fk); do
@@ -158,6 +171,7 @@ programs) drawn tests/programs/*.fk ;;
 cases) cases ;;
 gemm) gemm ;;
 vectors) vectors ;;
+unaligned) unaligned ;;
 reduce) reduce ;;
 *) exit 2 ;;
 esac

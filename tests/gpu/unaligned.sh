@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: products whose tensors TMA cannot take. Every
-# fn of gemm.fk and orders.fk with odd sizes, addresses and pitches, on the variants made for that,
+# fn of gemm.fk, orders.fk and fp8.fk with odd sizes, addresses and pitches, on the variants made for that,
 # forced, and on the one that the runtime takes; products with vectors likewise; then views that start an element late, one tensor
 # at a time (CASES A21), and rows that are no multiple of 16 bytes (A19).
 #
@@ -35,7 +35,23 @@ for fn in bias_gelu rowcol two gated nt nn tt tn out shifted half odd heads inne
         done
     done
 done
-for fn in linear across two batch last eight eights; do
+layouts+=("--offset %s=1 --offset w=3" "--pad w=1 --offset %s=13" "--pad %s=2 --offset w=8")
+for fn in plain rows inside chain heads; do
+    for variant in plain_128x128 auto; do
+        for mnk in "${sizes[@]}"; do
+            # shellcheck disable=SC2059,SC2086
+            add fp8_cases $fn $variant "$mnk" $(printf "${layouts[at++ % ${#layouts[@]}]}" x)
+        done
+    done
+    for variant in plain_128x256 auto; do
+        for mnk in "${sizes[@]}"; do
+            # shellcheck disable=SC2059,SC2086
+            add fp8_cases_fast $fn $variant "$mnk" --fast-accum $(printf "${layouts[at++ % ${#layouts[@]}]}" x)
+        done
+    done
+done
+for fn in eight eights linear across two batch last; do
+    [[ $fn == eight* ]] || layouts=("${layouts[@]:0:5}") # 16-bit elements lie at even addresses
     for variant in plain_64x64 auto; do
         for mnk in "${sizes[@]}"; do
             # shellcheck disable=SC2059,SC2086

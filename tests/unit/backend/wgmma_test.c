@@ -743,7 +743,7 @@ static void refused(void **state) {
     refuses(&(Case){gelu, 128, 24, 4, 2, "  cluster 2 1 1\n", 0}, "does not cut into two boxes");
     plain_loads = 2;
     refuses(&(Case){gelu, 128, 24, 4, 2, "", 0}, "plain loads bring 32 lines of 128 bytes");
-    refuses(&(Case){scaled, 128, 128, 4, 2, "", 0}, "plain loads bring 16-bit elements");
+    refuses(&(Case){scaled, 128, 96, 4, 2, "", 0}, "plain loads bring 64 lines of 128 bytes");
     plain_loads = 0;
     refuses(
         &(Case){gelu, 128, 128, 4, 2, "  value %16 place smem buffers 2 swizzle 128 plain\n", 0},
