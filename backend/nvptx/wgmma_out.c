@@ -3,10 +3,13 @@
  * a loop. */
 #include "backend/nvptx/wgmma_int.h"
 
+/* A store of columns need not name theirs if there is one (ir/mma.h). */
 static bool over_cols(const Wg *w, const TInst *i) {
-    for (int d = 0; i->kind == T_STORE && d < i->nix; d++)
+    int64_t cols;
+    if (i->kind != T_STORE) return i->id >= 0 && (w->l->deps[i->id] >> w->m.cols & 1);
+    for (int d = 0; d < i->nix; d++)
         if (ix_uses_axis(i->ix[d], w->m.cols)) return true;
-    return i->id >= 0 && (w->l->deps[i->id] >> w->m.cols & 1);
+    return ix_is_const(w->l->t->axes.v[w->m.cols].extent, &cols) && cols == 1;
 }
 
 /* What is the same along columns, beside the loop. */
