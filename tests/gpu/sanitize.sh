@@ -34,6 +34,9 @@ fast="99 gemm_cases bias_gelu -s M=300 -s N=520 -s K=200
 3 gemm_orders heads -s B=2 -s H=8 -s M=72 -s N=136 -s K=80
 3 fp8_rowscale fp8_rowscale -s M=130 -s N=272 -s K=144
 9 gemm_cases two/_split -s M=130 -s N=264 -s K=1032
+2 gemm_vectors linear -s N=520 -s K=200
+2 gemm_vectors batch/plain -s B=3 -s N=77 -s K=51
+2 fp8_cases rows/plain -s M=130 -s N=267 -s K=301
 2 linear_gelu linear_gelu -s M=1 -s N=64 -s K=64
 2 linear_gelu linear_gelu -s M=77 -s N=99 -s K=51
 2 attention attention -s B=1 -s S=300 -s T=400 -s H=8 -s E=128

@@ -28,7 +28,7 @@ chmod +x fkrun.sh tool.sh
 cp "$root/tests/gpu/races.txt" races.txt
 sanitize() { env SAYS="$1" SANITIZER="$work/tool.sh" FKRUN="$work/fkrun.sh" RACES="$work/races.txt" \
     SANITIZE_LOG="$work/log" bash "$root/tests/gpu/sanitize.sh" 4 "${@:2}"; }
-all=$((10 + 2 * (3 + 6 * 3 + 1 + 12 * 2) + 3)) # a program; a variant twice, there are three and none that splits; a race
+all=$((10 + 2 * (3 + 6 * 3 + 3 + 13 * 2) + 3)) # a program; a variant twice, there are three and none that splits or is plain; a race
 run 0 "all clean" sanitize nothing
 has "$out" "$all clean, 0 failed, 0 not run"
 has "$out" "clean synccheck bias_gelu:coop_128x256"
