@@ -14,17 +14,17 @@
 
 #include <cmocka.h>
 
-static const char linear[] = "graph linear {\n"
-                             "  size M, K, N\n"
-                             "  in x: bf16[M, K] = %0\n"
-                             "  in w: bf16[N, K] = %1\n"
-                             "  %2: f32[m: M, n: N; k: K] = contract x[m, k], w[n, k]\n"
-                             "  %3 y: bf16[m: M, n: N] = cast %2[m, n]\n"
-                             "  out y: bf16[M, N] = %3\n"
-                             "}\n";
+/* A graph of two matrices and one that comes of them. */
+#define GRAPH(name)                                                                                \
+    "graph " name " {\n  size M, K, N\n  in x: bf16[M, K] = %0\n  in w: bf16[N, K] = %1\n"
 
-/* ---- tolerances ---------------------------------------------------------------------------------
- */
+static const char linear[] =
+    GRAPH("linear") "  %2: f32[m: M, n: N; k: K] = contract x[m, k], w[n, k]\n"
+                    "  %3 y: bf16[m: M, n: N] = cast %2[m, n]\n"
+                    "  out y: bf16[M, N] = %3\n"
+                    "}\n";
+
+/* ---- tolerances ---- */
 
 static Graph *graph(Arena *a, const char *text) {
     Diags d = {.arena = a};
@@ -86,8 +86,7 @@ static void tolerances(void **state) {
     assert_int_equal(tolerance("i32", "mul xf[k], xf[k]").integer, 1);
 }
 
-/* ---- a run without a device
- * ---------------------------------------------------------------------- */
+/* ---- a run without a device ---- */
 
 typedef struct Bench {
     Arena arena;
@@ -202,19 +201,16 @@ static void wrong_outputs(void **state) {
 
 /* A mask's constant is no measure for the values beside it. */
 static void beside_a_mask(void **state) {
-    static const char text[] = "graph masked {\n"
-                               "  size M, K, N\n"
-                               "  in x: bf16[M, K] = %0\n"
-                               "  in w: bf16[N, K] = %1\n"
-                               "  %2: f32[m: M, n: N; k: K] = contract x[m, k], w[n, k]\n"
-                               "  %3: i64[m: M, n: N] = index m\n"
-                               "  %4: i64[m: M, n: N] = index n\n"
-                               "  %5: bool[m: M, n: N] = le %4[m, n], %3[m, n]\n"
-                               "  %6: f32 = const -1e30\n"
-                               "  %7: f32[m: M, n: N] = select %5[m, n], %2[m, n], %6\n"
-                               "  %8 y: bf16[m: M, n: N] = cast %7[m, n]\n"
-                               "  out y: bf16[M, N] = %8\n"
-                               "}\n";
+    static const char text[] =
+        GRAPH("masked") "  %2: f32[m: M, n: N; k: K] = contract x[m, k], w[n, k]\n"
+                        "  %3: i64[m: M, n: N] = index m\n"
+                        "  %4: i64[m: M, n: N] = index n\n"
+                        "  %5: bool[m: M, n: N] = le %4[m, n], %3[m, n]\n"
+                        "  %6: f32 = const -1e30\n"
+                        "  %7: f32[m: M, n: N] = select %5[m, n], %2[m, n], %6\n"
+                        "  %8 y: bf16[m: M, n: N] = cast %7[m, n]\n"
+                        "  out y: bf16[M, N] = %8\n"
+                        "}\n";
     (void)state;
     Bench b;
     open_graph(&b, text, NULL, NULL);
@@ -244,15 +240,11 @@ static void guards(void **state) {
 /* A value half way between two of the output's type, broadcast behind its rounding: a device that
  * comes out on the other side is as far off as the reference. */
 static void halves(void **state) {
-    static const char text[] = "graph halves {\n"
-                               "  size M, K, N\n"
-                               "  in x: bf16[M, K] = %0\n"
-                               "  in w: bf16[N, K] = %1\n"
-                               "  %2: f32 = const 1.00390625\n"
-                               "  %3: bf16 = cast %2\n"
-                               "  %4 y: bf16[m: M, n: N] = copy %3\n"
-                               "  out y: bf16[M, N] = %4\n"
-                               "}\n";
+    static const char text[] = GRAPH("halves") "  %2: f32 = const 1.00390625\n"
+                                               "  %3: bf16 = cast %2\n"
+                                               "  %4 y: bf16[m: M, n: N] = copy %3\n"
+                                               "  out y: bf16[M, N] = %4\n"
+                                               "}\n";
     (void)state;
     Bench b;
     open_graph(&b, text, NULL, NULL);
@@ -276,8 +268,7 @@ static void zero_reference(void **state) {
     close_run(&b);
 }
 
-/* ---- .npy
- * ---------------------------------------------------------------------------------------- */
+/* ---- .npy ---- */
 
 static void npy_files(void **state) {
     (void)state;
@@ -308,8 +299,7 @@ static void npy_files(void **state) {
     close_run(&b);
 }
 
-/* ---- --variant ---------------------------------------------------------------------------------
- */
+/* ---- --variant ---- */
 
 static void variants_are_forced(void **state) {
     (void)state;
@@ -331,8 +321,7 @@ static void variants_are_forced(void **state) {
     str_free(&why);
 }
 
-/* ---- --tune ------------------------------------------------------------------------------------
- */
+/* ---- --tune ---- */
 
 static int64_t cost_at(const FkmFn *f, const FkmExpr *cost, int64_t m, int64_t n) {
     const FkmEnv env = {.size = (const int64_t[]){m, n, 7}};

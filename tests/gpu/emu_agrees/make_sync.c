@@ -191,10 +191,56 @@ static void expect(Make *m, int arg, int phase) {
     say(m, "@!%%p1 mbarrier.arrive.shared::cta.b64 _, [%%d4];");
 }
 
+static const char parity[] = "mbarrier.try_wait.parity.shared::cta.b64";
+
+// What waits answer before the phase's end, and of the phase before.
+static void give_answers(Make *m, const char *wait, const char *hint, int phase) {
+    say(m, "%s %%p3, [%%d4], %d%s;", wait, phase & 1, hint);
+    give(m, TYPE_EXACT, 'p', 3); // not yet
+    say(m, "%s %%p3, [%%d4], %d%s;", wait, ~phase & 1, hint);
+    give(m, TYPE_EXACT, 'p', 3);
+    say(m, "bar.warp.sync 0xffffffff;");
+}
+
+// Each lane's arrival, behind its word.
+static void arrive(Make *m, int arg) {
+    say(m, "st.shared.u32 [%%d8], %%r8;");
+    if (arg == ARRIVE_NOT_LAST) say(m, "%s %%d10, [%%d4], 2;\nbar.warp.sync 0xffffffff;", m->name);
+    if (arg == ARRIVE_COUNT)
+        say(m, "%s %%d10, [%%d4], 3;", m->name);
+    else
+        say(m, "%s %%d10, [%%d4];", either(m, "mbarrier.arrive.shared::cta.b64", arg == ARRIVE));
+}
+
+// The place of an mbarrier that is gone serves again.
+static void use_again(Make *m) {
+    say(m, "@%%p1 st.shared.u32 [bar], %%r3;\nbar.warp.sync 0xffffffff;");
+    say(m, "@%%p1 mbarrier.init.shared::cta.b64 [%%d4], 32;\nbar.warp.sync 0xffffffff;");
+    say(m, "mbarrier.arrive.shared::cta.b64 %%d10, [%%d4];");
+    say(m, "AGAIN: %s %%p2, [%%d4], 0;\n@!%%p2 bra AGAIN;", parity);
+    give(m, TYPE_EXACT, 'p', 2);
+}
+
+static void mbarrier_phase(Make *m, int arg, int phase) {
+    const char *wait = either(m, parity, arg >= WAIT_PARITY);
+    const char *hint = arg == WAIT_HINT ? ", 1000" : "";
+    take(m, KIND_INT, 'r', 8, 0, 1, any);
+    if (arg >= WAIT_PARITY && arg != WAIT_STATE) give_answers(m, wait, hint, phase);
+    if (arg == EXPECT || arg == ARRIVE_EXPECT)
+        expect(m, arg, phase);
+    else
+        arrive(m, arg);
+    if (arg == WAIT_STATE)
+        say(m, "WAIT%d: %s %%p2, [%%d4], %%d10;", phase, wait);
+    else
+        say(m, "WAIT%d: %s %%p2, [%%d4], %d%s;", phase, wait, phase & 1, hint);
+    say(m, "@!%%p2 bra WAIT%d;\nld.shared.u32 %%r10, [%%d9];", phase);
+    give(m, TYPE_EXACT, 'r', 10);
+    say(m, "bar.warp.sync 0xffffffff;");
+}
+
 // Lanes hand words on, three phases; the waits' answers before and after count, too.
 void make_mbarrier(Make *m, int arg) {
-    static const char parity[] = "mbarrier.try_wait.parity.shared::cta.b64";
-    bool expects = arg == EXPECT || arg == ARRIVE_EXPECT;
     begin(m, 32, 32);
     declare(m, ".shared .align 8 .b8 bar[8];");
     shared_words(m, 128);
@@ -205,45 +251,9 @@ void make_mbarrier(Make *m, int arg) {
     word_at(m, 8, 3);
     say(m, "xor.b32 %%r9, %%r3, 11;");
     word_at(m, 9, 9);
-    for (int phase = 0; phase < 3; phase++) {
-        const char *wait = either(m, parity, arg >= WAIT_PARITY);
-        const char *hint = arg == WAIT_HINT ? ", 1000" : "";
-        take(m, KIND_INT, 'r', 8, 0, 1, any);
-        if (arg >= WAIT_PARITY && arg != WAIT_STATE) {
-            say(m, "%s %%p3, [%%d4], %d%s;", wait, phase & 1, hint);
-            give(m, TYPE_EXACT, 'p', 3); // not yet
-            say(m, "%s %%p3, [%%d4], %d%s;", wait, ~phase & 1, hint);
-            give(m, TYPE_EXACT, 'p', 3); // the phase before
-            say(m, "bar.warp.sync 0xffffffff;");
-        }
-        if (expects) {
-            expect(m, arg, phase);
-        } else {
-            say(m, "st.shared.u32 [%%d8], %%r8;");
-            if (arg == ARRIVE_NOT_LAST)
-                say(m, "%s %%d10, [%%d4], 2;\nbar.warp.sync 0xffffffff;", m->name);
-            if (arg == ARRIVE_COUNT)
-                say(m, "%s %%d10, [%%d4], 3;", m->name);
-            else
-                say(m, "%s %%d10, [%%d4];",
-                    either(m, "mbarrier.arrive.shared::cta.b64", arg == ARRIVE));
-        }
-        if (arg == WAIT_STATE)
-            say(m, "WAIT%d: %s %%p2, [%%d4], %%d10;", phase, wait);
-        else
-            say(m, "WAIT%d: %s %%p2, [%%d4], %d%s;", phase, wait, phase & 1, hint);
-        say(m, "@!%%p2 bra WAIT%d;\nld.shared.u32 %%r10, [%%d9];", phase);
-        give(m, TYPE_EXACT, 'r', 10);
-        say(m, "bar.warp.sync 0xffffffff;");
-    }
+    for (int phase = 0; phase < 3; phase++) mbarrier_phase(m, arg, phase);
     say(m, "@%%p1 %s [%%d4];\nbar.warp.sync 0xffffffff;",
         either(m, "mbarrier.inval.shared::cta.b64", arg == INVAL));
-    if (arg == INVAL) { // its place serves again
-        say(m, "@%%p1 st.shared.u32 [bar], %%r3;\nbar.warp.sync 0xffffffff;");
-        say(m, "@%%p1 mbarrier.init.shared::cta.b64 [%%d4], 32;\nbar.warp.sync 0xffffffff;");
-        say(m, "mbarrier.arrive.shared::cta.b64 %%d10, [%%d4];");
-        say(m, "AGAIN: %s %%p2, [%%d4], 0;\n@!%%p2 bra AGAIN;", parity);
-        give(m, TYPE_EXACT, 'p', 2);
-    }
+    if (arg == INVAL) use_again(m);
     end(m, "%s", "");
 }
