@@ -40,6 +40,7 @@ static void cut_warp(Cut *m, const Func *f, uint8_t *consts, Warp *w, MmaQueue *
               .bulk = cut(m, sizeof(Bulk)),
               .async = f->copies ? cut(m, sizeof(Async)) : NULL,
               .mma = f->pinned_bytes ? cut(m, sizeof(Mma)) : NULL,
+              .poison = f->pinned_bytes ? cut(m, f->reg_bytes / LANES) : NULL,
               .lists = f->lists,
               .func = f};
     if (!w) return;
@@ -156,6 +157,8 @@ static void start_warp(Warp *w) {
     w->pc = 0, w->stop = w->tried = UINT32_MAX;
     w->n_away = 0, w->wait = WAIT_NOTHING, w->passed = w->arrived = false;
     if (w->mma) mma_reset(w);
+    if (w->mma) memset(w->poison, 0, w->func->reg_bytes / LANES);
+    w->poisoned = false, w->spoilt = w->loaded = 0;
     if (w->async) async_start(w);
     set_threads(w, g);
     for (int k = 0; k < 3; k++) {
@@ -183,6 +186,7 @@ static void start_cta(Cta *c) {
     memset(c->barrier, 0, sizeof c->barrier);
     memset(c->remote, 0, c->cluster->n_warps * sizeof *c->remote);
     c->n_mbar = 0;
+    c->spoilt = NULL;
     c->live = g->n_warps;
     c->regs_free = 0;
     uint32_t regs = (1u << 16) / (g->n_warps * LANES) / 8 * 8;

@@ -173,6 +173,12 @@ void copy_commit(Warp *w, int lane) {
     w->bulk->groups[lane]++;
 }
 
+static Step check_source(const Copy *c, uint32_t at, uint32_t bytes) {
+    if (memory_spoilt(c->cta, at, bytes)) return race_report(c->cta->spoilt);
+    if (memory_has(c->cta->written + at, bytes)) return NEXT;
+    return memory_missing(c->warp, c->i, c->lane, c->cta, at, bytes, "stores");
+}
+
 // What lies inside of the tensor must have values: the rest of a box is dropped.
 static Step read_source(Copy *c) {
     uint32_t bytes = row_bytes(c);
@@ -187,10 +193,7 @@ static Step read_source(Copy *c) {
             uint32_t low = r.first > x ? r.first - x : 0;
             uint32_t high = r.first + r.count > x ? r.first + r.count - x : 0;
             if (high > 16) high = 16;
-            if (low < high && !memory_has(c->cta->written + at + low, high - low) &&
-                memory_missing(c->warp, c->i, c->lane, c->cta, at + low, high - low, "stores") ==
-                    STOP)
-                return STOP;
+            if (low < high && check_source(c, at + low, high - low) == STOP) return STOP;
         }
     }
     return NEXT;

@@ -38,7 +38,8 @@ static bool fill(Region *r, const FkRegion *from) {
     *r = (Region){.at = from->address,
                   .bytes = from->bytes,
                   .name = strdup(name),
-                  .input = from->kind == FK_REGION_INPUT};
+                  .input = from->kind == FK_REGION_INPUT,
+                  .scratch = from->kind == FK_REGION_SCRATCH};
     bool fresh = from->kind != FK_REGION_INPUT && from->kind != FK_REGION_HEAD;
     if (fresh) r->written = calloc(1, from->bytes + 1);
     return r->name && (!fresh || r->written);

@@ -59,6 +59,10 @@ struct Warp {
     struct Mma *mma;     // state of wgmma (wgmma.c)
     struct Bulk *bulk;   // its lanes' bulk stores (copy.c)
     struct Async *async; // their cp.async, if there are any (async.c)
+    uint32_t *poison;    // by register, lanes whose sums are of no worth (poison_int.h)
+    bool poisoned;       // some are
+    uint32_t loaded;     // lanes that have loaded such
+    uint32_t spoilt;     // lanes that store such
     // What it has seen (order.c); its clock, and up to which tick its lanes saw each other's.
     Seen *seen, fenced; // fenced: what its last fence stands behind
     uint32_t tick, synced;
@@ -90,8 +94,9 @@ struct Cta {
     Warp *warps;
     Barrier barrier[BARRIERS];
     Seen *barrier_seen[BARRIERS];
-    struct Shadow *shadow; // who accessed which byte of it (race.c)
-    uint64_t *remote;      // by warp of the cluster: the Mark of its last arrival from another CTA
+    struct Shadow *shadow;      // who accessed which byte of it (race.c)
+    const struct Fault *spoilt; // its last store of what is of no worth (poison_int.h)
+    uint64_t *remote; // by warp of the cluster: the Mark of its last arrival from another CTA
     Mbar *mbar;
     uint32_t n_mbar, room_mbar;
     uint32_t regs_free, regs[MAX_WARPS]; // setmaxnreg: of a warp's lane
@@ -126,7 +131,7 @@ struct Cluster {
 typedef struct Region {
     uint64_t at, bytes;
     const char *name;
-    bool input;
+    bool input, scratch;
     uint8_t *written;      // a byte for each; NULL: all had values before
     struct FarCell *cells; // of a launch: who accessed them; or NULL (race_global.c)
 } Region;

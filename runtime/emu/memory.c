@@ -163,9 +163,12 @@ static uint8_t *shared_one(Warp *w, const Ins *i, int lane, uint64_t a, uint32_t
     }
     if (race_shared(w, i, lane, c, at, bytes, deed_of(i, access), order_mark(w, i, lane)) == STOP)
         return NULL;
-    if (access == WRITE)
-        memset(c->written + at, WRITTEN, bytes);
-    else if (!memory_has(c->written + at, bytes)) {
+    bool spoilt = lane >= 0 && w->spoilt >> lane & 1 && access != READ;
+    if (spoilt || access == WRITE) {
+        memset(c->written + at, spoilt ? SPOILT : WRITTEN, bytes);
+    } else if (memory_spoilt(c, at, bytes)) {
+        if (lane >= 0) w->loaded |= 1u << lane;
+    } else if (!memory_has(c->written + at, bytes)) {
         if (memory_missing(w, i, lane, c, at, bytes, verbs[access]) == STOP) return NULL;
         memset(c->written + at, WRITTEN, bytes);
     }
@@ -178,9 +181,10 @@ static bool shared_lanes(Warp *w, const Ins *i, uint32_t m, const uint64_t *a, u
     for (uint32_t left = m; left; left &= left - 1) {
         int l = __builtin_ctz(left);
         if (a[l] & (bytes - 1)) return misaligned(w, i, l, a[l], bytes, access);
-        if (!(look >> l & 1))
+        if (!(look >> l & 1)) {
             p[l] = p[__builtin_ctz(m)];
-        else if (!(p[l] = shared_one(w, i, l, a[l], bytes, access)))
+            w->loaded |= (w->loaded >> __builtin_ctz(m) & 1) << l;
+        } else if (!(p[l] = shared_one(w, i, l, a[l], bytes, access)))
             return false;
     }
     if (w->cta->cluster->hits) stats_shared(w, i, m, a, bytes);

@@ -26,7 +26,8 @@ const char *memory_where(const Grid *g, uint64_t a, char *out, size_t room);
 // Says that the CTA's shared bytes from `at` have no value, and why.
 Step memory_missing(Warp *w, const Ins *i, int lane, const Cta *c, uint32_t at, uint32_t bytes,
                     const char *verb);
-enum { WRITTEN = 1, ON_THE_WAY = 2 }; // values of Cta.written
+// Values of Cta.written; SPOILT: with what is of no worth (poison_int.h).
+enum { WRITTEN = 1, ON_THE_WAY = 2, SPOILT = 3 };
 
 // Whether all n bytes have a value; and that they have one now. `written`: NULL, or a byte each.
 static inline bool memory_has(const uint8_t *written, uint64_t n) {
@@ -37,6 +38,10 @@ static inline bool memory_has(const uint8_t *written, uint64_t n) {
         return v == (0x0101010101010101u >> 8 * (8 - n));
     }
     return !memchr(written, 0, n);
+}
+
+static inline bool memory_spoilt(const Cta *c, uint32_t at, uint32_t n) {
+    return c->spoilt && memchr(c->written + at, SPOILT, n);
 }
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "runtime/emu/order_int.h"
 #include "runtime/emu/sync_int.h"
 
 static uint32_t number(const Opd *o) {
@@ -105,6 +104,25 @@ Step mma_ask(Warp *w, const Ins *i, uint64_t a, uint64_t b, bool add) {
     return NEXT;
 }
 
+static void spoil(MmaQueue *q, MmaOp *op, uint64_t rows, const Fault *f) {
+    op->bad |= rows;
+    q->fault = *f;
+}
+
+void mma_spoil(Warp *w, uint64_t rows, const Fault *f) {
+    MmaQueue *q = w->mma->queue;
+    spoil(q, &q->op[w->mma->asked - 1 - q->first], rows, f);
+}
+
+void mma_spoil_pending(Cluster *c, Mark m, const Fault *f) {
+    uint32_t groups = (c->first_bulk - c->first_mma) / c->n_ctas, group = m.who - 1 - c->first_mma;
+    const Warp *w = &c->ctas[group / groups].warps[group % groups * GROUP_WARPS];
+    MmaQueue *q = w->mma->queue;
+    uint64_t at = m.tick - 1 - q->first;
+    if (m.tick > q->first && at < q->n && !q->op[at].done)
+        spoil(q, &q->op[at], ~(uint64_t)0 << LEAST_ROWS, f);
+}
+
 void mma_commit(Warp *w) {
     Mma *s = w->mma;
     s->commit[s->commits++ % MMA_COMMITS] = s->asked;
@@ -150,4 +168,5 @@ void mma_reset(Warp *w) {
     memset(w->mma->touched, 0xff, sizeof w->mma->touched);
     q->n = 0;
     q->first = 0;
+    q->fault.i = NULL;
 }

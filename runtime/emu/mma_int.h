@@ -6,13 +6,14 @@
 #ifndef RUNTIME_EMU_MMA_INT_H
 #define RUNTIME_EMU_MMA_INT_H
 
-#include "runtime/emu/machine_int.h"
+#include "runtime/emu/poison_int.h"
 
 typedef struct MmaOp {
     const Ins *i;
     uint64_t a, b;  // descriptors; a: 0 if A is in registers
     bool add, done; // add: to the accumulators, else instead of them
     uint8_t came;   // warps
+    uint64_t bad;   // rows of A that hold what they should not
 } MmaOp;
 
 // Of a warpgroup. Operations are counted from the beginning; op[k] is number first + k.
@@ -20,7 +21,11 @@ typedef struct MmaQueue {
     MmaOp *op;
     uint32_t n, room;
     uint64_t first;
+    Fault fault; // the last one
 } MmaQueue;
+
+// Rows of A that every tile has.
+enum { LEAST_ROWS = 16 };
 
 enum { MMA_REGISTERS = 1024, MMA_COMMITS = 64 };
 
@@ -34,6 +39,11 @@ typedef struct Mma { // of a warp
     uint64_t writes[MMA_REGISTERS / 64], reads[MMA_REGISTERS / 64], touched[MMA_REGISTERS / 64];
     bool pending;
 } Mma;
+
+// Rows of A of the warp's last operation are bad; rows that narrow tiles have not of one that a
+// mark is of, if it is still to be done.
+void mma_spoil(Warp *w, uint64_t rows, const Fault *f);
+void mma_spoil_pending(Cluster *c, Mark m, const Fault *f);
 
 // An instruction of the warp touches registers of wgmma: are they free?
 Step mma_touch(Warp *w, const Ins *i);

@@ -3,6 +3,7 @@
 #include "runtime/emu/async_int.h"
 #include "runtime/emu/memory_int.h"
 #include "runtime/emu/ops_int.h"
+#include "runtime/emu/stats_int.h"
 #include "runtime/emu/tmap_int.h"
 
 // The arg of a row: whether it is .cg; what the operand behind the size is.
@@ -58,11 +59,14 @@ RUN(cp_async) {
         return report(w, i, -1, REPORT_MISALIGNED, "a copy of %u bytes; %s", size,
                       cg ? "16" : "4, 8 or 16");
     if (sources(w, i, m, size, bytes, from) == STOP) return STOP;
+    uint64_t to[LANES] = {0};
     EACH_LANE(m) {
         int l = LANE;
         AsyncCopy c = {.i = i, .from = from[l], .bytes = size, .given = bytes[l], .lane = l};
         if (target(w, i, l, &c) == STOP || async_copy(w, &c) == STOP) return STOP;
+        to[l] = c.at + SHARED_BASE;
     }
+    if (w->cta->cluster->hits) stats_shared(w, i, m, to, size);
     return NEXT;
 }
 

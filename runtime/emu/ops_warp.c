@@ -1,6 +1,7 @@
 // Branches, ends, and what crosses lanes: shuffles, votes, elections.
 #include "runtime/emu/ops_int.h"
 #include "runtime/emu/order_int.h"
+#include "runtime/emu/poison_int.h"
 
 RUN(bra) {
     if (m == w->mask)
@@ -48,6 +49,7 @@ enum { SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BFLY, SHUFFLE_IDX };
 
 static Step shuffle(Warp *w, const Ins *i, uint32_t m, int first, uint32_t *inside) {
     uint32_t *d = LANES_OF(u32, 0), mask, out[LANES];
+    uint8_t whose[LANES] = {0};
     const uint32_t *a = LANES_OF(u32, first), *b = LANES_OF(u32, first + 1),
                    *c = LANES_OF(u32, first + 2);
     Step s = members(w, i, m, &i->o[first + 3], &mask);
@@ -72,7 +74,9 @@ static Step shuffle(Warp *w, const Ins *i, uint32_t m, int first, uint32_t *insi
         }
         *inside |= (uint32_t)in << l;
         out[l] = a[from];
+        whose[l] = (uint8_t)from;
     }
+    if (w->poisoned) poison_shuffle(w, m, &i->o[0], &i->o[first], whose);
     EACH(m, d[l] = out[l]);
     return NEXT;
 }

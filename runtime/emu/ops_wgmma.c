@@ -39,16 +39,19 @@ typedef struct Matrix {
     uint32_t start, lead, stride, swizzle; // bytes
     bool transposed;                       // rows (of M or N) lie together, not k
     uint32_t type;
+    bool is_a;
 } Matrix;
 
-static Step describe(Warp *w, const Ins *i, uint64_t d, uint32_t type, bool transposed, Matrix *x) {
+static Step describe(Warp *w, const Ins *i, uint64_t d, bool is_a, bool transposed, Matrix *x) {
     static const uint8_t spans[4] = {0, 128, 64, 32};
+    uint32_t type = is_a ? TYPE_A(i->form->arg) : TYPE_B(i->form->arg);
     *x = (Matrix){.start = (uint32_t)(d & 0x3fff) << 4,
                   .lead = (uint32_t)(d >> 16 & 0x3fff) << 4,
                   .stride = (uint32_t)(d >> 32 & 0x3fff) << 4,
                   .swizzle = spans[d >> 62],
                   .transposed = transposed,
-                  .type = type};
+                  .type = type,
+                  .is_a = is_a};
     if (d >> 49 & 7)
         return report(w, i, -1, REPORT_DESCRIPTOR, "a base offset of %u", (uint32_t)(d >> 49 & 7));
     if (x->swizzle && x->start / x->swizzle % 8)
@@ -91,22 +94,29 @@ static inline void spread(uint32_t type, const uint8_t *p, float *out, uint32_t 
     }
 }
 
+// A tile may have fewer rows than the 64 of A; what the others read then is of no consequence, and
+// may be under way or of another matrix. So what is wrong with rows that not every tile has is
+// reported when their sums are used (poison_int.h).
+static bool is_idle(const Matrix *x, uint32_t row) {
+    return x->is_a && row >= LEAST_ROWS;
+}
+
 // Chunks of 16 bytes that nothing wrote, by the first row that they hold.
 typedef struct Missing {
     uint16_t n[MOST_N];
-    bool any;
-    uint32_t address; // of one of them
+    Fault fault; // one of them
 } Missing;
 
 // A row that nothing wrote makes no number of its row or column of the result, which a kernel may
 // leave unused, as beyond the end of a tensor. But a row is there for all of k, or not at all.
-static Step judge(Warp *w, const Ins *i, const Missing *m, uint32_t rows, uint32_t of_row,
-                  uint32_t step) {
+static Step judge(const Matrix *x, Missing *m, uint32_t rows, uint32_t of_row, uint32_t step,
+                  uint8_t *bad) {
     bool part = false;
-    for (uint32_t r = 0; r < rows; r += step) part |= m->n[r] && m->n[r] < of_row;
-    if (!part) return NEXT;
-    return report(w, i, -1, REPORT_UNWRITTEN, "reads shared address %u, which nothing wrote",
-                  m->address);
+    for (uint32_t r = 0; r < rows; r += step) {
+        part |= m->n[r] && m->n[r] < of_row && !is_idle(x, r);
+        if (m->n[r]) memset(bad + r, 1, step);
+    }
+    return part ? race_report(&m->fault) : NEXT;
 }
 
 // 16 bytes at a shared address of a descriptor.
@@ -120,11 +130,7 @@ static Cta *chunk_at(Warp *w, const Ins *i, uint32_t a, uint32_t *at) {
     return NULL;
 }
 
-// When it is asked for, each warp of the group sees to a quarter of what the group reads. A tile
-// may have fewer rows than the 64 of A; what the others read then is of no consequence, and may be
-// under way or of another matrix. So only those that every tile has are looked at: a load brings
-// all rows.
-enum { LEAST_ROWS = 16 };
+// When it is asked for, each warp of the group sees to a quarter of what the group reads.
 static Step mark_reads(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32_t k) {
     uint32_t per = 16 / type_bytes[x->type];
     uint32_t outer = x->transposed ? k : rows, inner = x->transposed ? rows : k;
@@ -135,18 +141,36 @@ static Step mark_reads(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, ui
             uint32_t at, row = x->transposed ? e : o;
             Cta *c = chunk_at(w, i, chunk(x, o, e * 16 / per), &at);
             if (!c) return STOP;
-            if (rows == ROWS && row >= LEAST_ROWS) continue;
-            if (race_shared(w, i, -1, c, at, 16, DEED_MMA, m) == STOP) return STOP;
+            m.idle = is_idle(x, row);
+            if (!m.idle) {
+                if (race_shared(w, i, -1, c, at, 16, DEED_MMA, m) == STOP) return STOP;
+                continue;
+            }
+            Fault f = {.i = NULL};
+            race_shared_idle(w, i, c, at, 16, m, &f);
+            if (f.i) mma_spoil(w, (((uint64_t)1 << (x->transposed ? per : 1)) - 1) << row, &f);
         }
     return NEXT;
 }
 
-// To out[k * pitch + row], rows x k elements.
+// 16 bytes that are not there. What is under way is of no row that is left unused, or of an idle
+// one.
+static Step miss(Warp *w, const Ins *i, const Matrix *x, uint32_t row, Cta *c, uint32_t at,
+                 Missing *m) {
+    bool comes = memchr(c->written + at, ON_THE_WAY, 16);
+    Fault f = {.w = w, .i = i, .lane = -1, .deed = DEED_MMA, .cta = c, .at = at, .bytes = 16};
+    f.kind = comes ? REPORT_NO_WAIT : REPORT_UNWRITTEN;
+    m->n[row]++;
+    if (!m->fault.i) m->fault = f;
+    return comes && !is_idle(x, row) ? race_report(&f) : NEXT;
+}
+
+// To out[k * pitch + row], rows x k elements; bad: by row, set where they are not there.
 static Step gather(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32_t k, float *out,
-                   uint32_t pitch) {
+                   uint32_t pitch, uint8_t *bad) {
     uint32_t per = 16 / type_bytes[x->type];
     uint32_t outer = x->transposed ? k : rows, inner = x->transposed ? rows : k;
-    Missing missing = {.any = false};
+    Missing missing = {.fault = {.i = NULL}};
     for (uint32_t o = 0; o < outer; o++)
         for (uint32_t e = 0; e < inner; e += per) {
             uint32_t a = chunk(x, o, e * 16 / per), at;
@@ -155,27 +179,30 @@ static Step gather(Warp *w, const Ins *i, const Matrix *x, uint32_t rows, uint32
             uint32_t here = x->transposed ? o * pitch + e : e * pitch + o;
             uint32_t step = x->transposed ? 1 : pitch;
             spread(x->type, c->shared + at, out + here, step);
+            if (memory_spoilt(c, at, 16))
+                memset(bad + (x->transposed ? e : o), 1, x->transposed ? per : 1);
             if (memory_has(c->written + at, 16)) continue;
-            if (memchr(c->written + at, ON_THE_WAY, 16) &&
-                memory_missing(w, i, -1, c, at, 16, "reads") == STOP)
-                return STOP;
             for (uint32_t q = 0; q < per; q++) out[here + q * step] = NAN;
-            missing.n[x->transposed ? e : o]++;
-            missing.any = true, missing.address = a;
+            if (miss(w, i, x, x->transposed ? e : o, c, at, &missing) == STOP) return STOP;
         }
-    if (!missing.any) return NEXT;
-    return x->transposed ? judge(w, i, &missing, rows, k, per)
-                         : judge(w, i, &missing, rows, k / per, 1);
+    if (!missing.fault.i) return NEXT;
+    w->mma->queue->fault = missing.fault;
+    return x->transposed ? judge(x, &missing, rows, k, per, bad)
+                         : judge(x, &missing, rows, k / per, 1, bad);
 }
 
 // ---- registers ----
 
 // A from registers, to out[k * ROWS + row]: each holds 4 bytes of k; pairs of rows 8 apart.
-static void gather_registers(const Warp *group, const Opd *list, uint32_t type, float *out) {
+static void gather_registers(const Warp *group, const Opd *list, uint32_t type, float *out,
+                             uint8_t *bad) {
     uint32_t unit = type_bytes[type], per = 4 / unit;
     for (uint32_t w = 0; w < GROUP_WARPS; w++)
         for (uint32_t r = 0; r < 4; r++) {
-            const uint8_t *v = operand(&group[w], element(&group[w], list, (int)r));
+            const Opd *o = element(&group[w], list, (int)r);
+            const uint8_t *v = operand(&group[w], o);
+            for (uint32_t left = *poison_at(&group[w], o); left; left &= left - 1)
+                bad[16 * w + (uint32_t)__builtin_ctz(left) / 4 + r % 2 * 8] = 1;
             for (uint32_t l = 0; l < LANES; l++)
                 for (uint32_t q = 0; q < per; q++) {
                     uint32_t k = (r / 2 * 4 + l % 4) * per + q, row = 16 * w + l / 4 + r % 2 * 8;
@@ -190,6 +217,11 @@ typedef union Acc { // row by row
 } Acc;
 
 // Register 4j + 2h + e holds row 16w + l/4 + 8h, column 8j + 2(l%4) + e; of f16, pairs of e.
+static inline uint32_t acc_at(uint32_t w, uint32_t r, uint32_t l, uint32_t n) {
+    uint32_t row = 16 * w + l / 4 + r / 2 % 2 * 8, col = r / 4 * 8 + l % 4 * 2 + r % 2;
+    return row * n + col;
+}
+
 static void load_acc(const Warp *group, const Ins *i, uint32_t n, Acc *d) {
     bool half = ACC(i->form->arg) == ACC_F16;
     for (uint32_t w = 0; w < GROUP_WARPS; w++)
@@ -197,13 +229,12 @@ static void load_acc(const Warp *group, const Ins *i, uint32_t n, Acc *d) {
             const uint32_t *v = operand(&group[w], element(&group[w], &i->o[0], r));
             uint32_t at = (uint32_t)(half ? 2 * r : r);
             for (uint32_t l = 0; l < LANES; l++) {
-                uint32_t row = 16 * w + l / 4 + at / 2 % 2 * 8,
-                         col = at / 4 * 8 + l % 4 * 2 + at % 2;
+                uint32_t to = acc_at(w, at, l, n);
                 if (half) {
-                    d->f[row * n + col] = f16_to_f32(v[l] & 0xffff);
-                    d->f[row * n + col + 1] = f16_to_f32(v[l] >> 16);
+                    d->f[to] = f16_to_f32(v[l] & 0xffff);
+                    d->f[to + 1] = f16_to_f32(v[l] >> 16);
                 } else {
-                    memcpy(&d->s[row * n + col], &v[l], 4);
+                    memcpy(&d->s[to], &v[l], 4);
                 }
             }
         }
@@ -216,17 +247,64 @@ static void keep_acc(const Warp *group, const Ins *i, uint32_t n, const Acc *d) 
             uint32_t *v = operand(&group[w], element(&group[w], &i->o[0], r));
             uint32_t at = (uint32_t)(kind == ACC_F16 ? 2 * r : r);
             for (uint32_t l = 0; l < LANES; l++) {
-                uint32_t row = 16 * w + l / 4 + at / 2 % 2 * 8,
-                         col = at / 4 * 8 + l % 4 * 2 + at % 2;
-                const float *f = &d->f[row * n + col];
+                uint32_t from = acc_at(w, at, l, n);
+                const float *f = &d->f[from];
                 if (kind == ACC_F16)
                     v[l] = f32_to_f16(f[0]) | (uint32_t)f32_to_f16(f[1]) << 16;
                 else if (kind == ACC_S32)
-                    v[l] = (uint32_t)d->s[row * n + col];
+                    v[l] = (uint32_t)d->s[from];
                 else
                     v[l] = f32_result(*f);
             }
         }
+}
+
+// ---- sums that are of no worth (poison_int.h) ----
+
+typedef struct Bad {
+    uint8_t row[ROWS], col[MOST_N], sum[ROWS * MOST_N];
+    bool any; // of `sum`
+} Bad;
+
+static void load_bad(const Warp *group, const Ins *i, uint32_t n, Bad *b) {
+    uint32_t step = ACC(i->form->arg) == ACC_F16 ? 2 : 1;
+    b->any = group[0].poisoned || group[1].poisoned || group[2].poisoned || group[3].poisoned;
+    if (!b->any) return;
+    memset(b->sum, 0, ROWS * n);
+    for (uint32_t w = 0; w < GROUP_WARPS; w++)
+        for (int r = 0; r < i->o[0].offset; r++) {
+            uint32_t left = *poison_at(&group[w], element(&group[w], &i->o[0], r));
+            for (; left; left &= left - 1)
+                memset(b->sum + acc_at(w, step * (uint32_t)r, (uint32_t)__builtin_ctz(left), n), 1,
+                       step);
+        }
+}
+
+// What an operation makes bad.
+static void add_bad(Bad *b, uint32_t n, bool add) {
+    if (!add || !b->any) memset(b->sum, 0, ROWS * n);
+    b->any = b->any && add;
+    for (uint32_t row = 0; row < ROWS; row++)
+        if (b->row[row]) memset(b->sum + row * n, 1, n), b->any = true;
+    for (uint32_t col = 0; col < n; col++)
+        for (uint32_t row = 0; row < ROWS && b->col[col]; row++)
+            b->sum[row * n + col] = 1, b->any = true;
+}
+
+static void keep_bad(Warp *group, const Ins *i, uint32_t n, const Bad *b) {
+    uint32_t step = ACC(i->form->arg) == ACC_F16 ? 2 : 1;
+    for (uint32_t w = 0; w < GROUP_WARPS; w++) {
+        if (!b->any && !group[w].poisoned) continue;
+        for (int r = 0; r < i->o[0].offset; r++) {
+            uint32_t bad = 0;
+            for (uint32_t l = 0; l < LANES && b->any; l++) {
+                const uint8_t *s = b->sum + acc_at(w, step * (uint32_t)r, l, n);
+                bad |= (uint32_t)(s[0] | s[step - 1]) << l;
+            }
+            *poison_at(&group[w], element(&group[w], &i->o[0], r)) = bad;
+        }
+        poison_settle(&group[w]);
+    }
 }
 
 // ---- products ----
@@ -265,27 +343,28 @@ static Step matrices(Warp *w, const Ins *i, uint64_t a, uint64_t b, Matrix *x, M
     const Opd *flags = &i->o[4]; // scales of A and B, then transpositions, if there are any
     int n = i->n - 4;
     bool ta = n == 4 && flags[2].offset, tb = n > 2 && flags[n - 1].offset;
-    if (i->o[1].cls != OPD_LIST && describe(w, i, a, TYPE_A(i->form->arg), ta, x) == STOP)
-        return STOP;
-    return describe(w, i, b, TYPE_B(i->form->arg), tb, y);
+    if (i->o[1].cls != OPD_LIST && describe(w, i, a, true, ta, x) == STOP) return STOP;
+    return describe(w, i, b, false, tb, y);
 }
 
 static uint32_t depth_of(const Ins *i) {
     return 32u / type_bytes[TYPE_A(i->form->arg)];
 }
 
-static Step operands(Warp *w, const MmaOp *op, uint32_t k, float *a, float *b) {
+static Step operands(Warp *w, const MmaOp *op, uint32_t k, float *a, float *b, Bad *bad) {
     const Ins *i = op->i;
     const Opd *flags = &i->o[4];
     int n = i->n - 4;
     Matrix x, y;
     if (matrices(w, i, op->a, op->b, &x, &y) == STOP) return STOP;
+    for (uint32_t row = 0; row < ROWS; row++) bad->row[row] = op->bad >> row & 1;
+    memset(bad->col, 0, sizeof bad->col);
     if (i->o[1].cls == OPD_LIST)
         gather_registers(&w->cta->warps[w->id / GROUP_WARPS * GROUP_WARPS], &i->o[1],
-                         TYPE_A(i->form->arg), a);
-    else if (gather(w, i, &x, ROWS, k, a, ROWS) == STOP)
+                         TYPE_A(i->form->arg), a, bad->row);
+    else if (gather(w, i, &x, ROWS, k, a, ROWS, bad->row) == STOP)
         return STOP;
-    if (gather(w, i, &y, i->number, k, b, MOST_N) == STOP) return STOP;
+    if (gather(w, i, &y, i->number, k, b, MOST_N, bad->col) == STOP) return STOP;
     for (uint32_t e = 0; n >= 2 && flags[0].offset < 0 && e < k * ROWS; e++) a[e] = -a[e];
     for (uint32_t e = 0; n >= 2 && flags[1].offset < 0 && e < k * MOST_N; e++) b[e] = -b[e];
     return NEXT;
@@ -311,6 +390,7 @@ static Overlap compare(const Warp *w, const Opd *x, const Opd *y) {
 typedef struct Work { // of an execution
     Acc d;
     float a[MOST_K * ROWS], b[MOST_K * MOST_N];
+    Bad bad;
 } Work;
 
 // All operations on the accumulators of op[0] among n.
@@ -319,12 +399,14 @@ static Step chain(Warp *w, MmaOp *op, uint32_t n, Work *work) {
     const Ins *first = op->i;
     uint32_t cols = first->number;
     load_acc(group, first, cols, &work->d);
+    load_bad(group, first, cols, &work->bad);
     for (uint32_t k = 0; k < n; k++) {
         Overlap o = op[k].done ? DISJOINT : compare(w, &first->o[0], &op[k].i->o[0]);
         if (o == DISJOINT) continue;
         if (o == OVERLAPPING || ACC(op[k].i->form->arg) != ACC(first->form->arg)) break;
         uint32_t depth = depth_of(op[k].i);
-        if (operands(w, &op[k], depth, work->a, work->b) == STOP) return STOP;
+        if (operands(w, &op[k], depth, work->a, work->b, &work->bad) == STOP) return STOP;
+        add_bad(&work->bad, cols, op[k].add);
         if (ACC(first->form->arg) == ACC_S32)
             multiply_int(work->d.s, cols, work->a, work->b, depth, op[k].add);
         else
@@ -332,6 +414,7 @@ static Step chain(Warp *w, MmaOp *op, uint32_t n, Work *work) {
         op[k].done = true;
     }
     keep_acc(group, first, cols, &work->d);
+    keep_bad(group, first, cols, &work->bad);
     return NEXT;
 }
 
@@ -342,7 +425,7 @@ static Step execute(Warp *w, const Ins *i, uint64_t until) {
     uint32_t n = (uint32_t)(until - q->first);
     for (uint32_t k = 0; k < n && s != STOP; k++) {
         if (q->op[k].done) continue;
-        if (!work && !(work = aligned_alloc(64, sizeof *work)))
+        if (!work && !(work = aligned_alloc(64, (sizeof *work + 63) & ~(size_t)63)))
             return report(w, i, -1, REPORT_HOST, "out of memory for wgmma");
         s = chain(w, &q->op[k], n - k, work);
     }
@@ -368,7 +451,9 @@ RUN(wgmma) {
     uint32_t add = w->pred[i->o[3].at];
     int32_t regs = ACC(i->form->arg) == ACC_F16 ? (int32_t)i->number / 4 : (int32_t)i->number / 2;
     (void)m;
-    if (i->number % 8 || i->number < 8 || i->number > MOST_N || i->o[0].offset != regs)
+    bool whole = ACC(i->form->arg) == ACC_S32 && i->number > 24; // then in steps of 16
+    if (i->number % (whole ? 16 : 8) || i->number < 8 || i->number > MOST_N ||
+        i->o[0].offset != regs)
         return report(w, i, -1, REPORT_WGMMA, "%d accumulators for n = %u", i->o[0].offset,
                       i->number);
     if (i->o[1].cls == OPD_LIST && i->o[1].offset != 4)

@@ -18,11 +18,12 @@
 // An access and when it was; all zeros: none. who: its agent + 1, or MARK_MBARRIER.
 typedef union Mark {
     struct {
-        uint64_t who : 12, lane : 6, tick : 22, ins : 20, atomic : 1, swizzle : 2;
+        uint64_t who : 12, lane : 6, tick : 22, ins : 20, atomic : 1, swizzle : 2, idle : 1;
     };
     uint64_t bits;
 } Mark;
 _Static_assert(sizeof(Mark) == 8, "a mark is a word");
+// idle: a read that may be of no consequence (poison_int.h).
 // lane: LANE_SEVERAL, some of the warp's; LANE_ALL, an instruction of all of them together.
 enum { MARK_MBARRIER = 0xfff, LANE_SEVERAL = LANES, LANE_ALL, MOST_TICK = (1 << 22) - 1 };
 

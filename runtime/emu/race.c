@@ -6,6 +6,8 @@
 // than a cell has room for, some are forgotten, and what they would tell with them.
 #include "runtime/emu/race_int.h"
 
+#include "runtime/emu/mma_int.h"
+
 #include <stdlib.h>
 
 enum { READERS = 7, UNIT = 16, FINE = -1 };
@@ -72,6 +74,7 @@ typedef struct Act {
     uint32_t at, bytes;
     Deed deed;
     Mark mark;
+    Fault *fault; // where to keep what is wrong; NULL: it is reported
 } Act;
 
 static bool is_matrix(Deed deed) {
@@ -136,24 +139,45 @@ static const char *reason(ReportKind kind) {
     }
 }
 
-static Step tell(const Act *a, ReportKind kind, uint32_t at, uint32_t bytes, Mark m, bool wrote) {
-    Cluster *c = a->w->cta->cluster;
-    const Func *f = a->w->func;
+static Step report_missing(const Fault *f) {
+    return report(f->w, f->i, f->lane, f->kind, "it %s %u bytes at shared address %u, which %s",
+                  deeds[f->deed].verb, f->bytes, f->at + SHARED_BASE,
+                  f->kind == REPORT_NO_WAIT ? "an asynchronous load has yet to bring"
+                                            : "nothing wrote");
+}
+
+Step race_report(const Fault *f) {
+    const Func *func = f->w->func;
     char name[64], line[100], value[32] = "";
     uint64_t v = 0;
-    if (report_known(c->grid->reports, kind, a->i->line)) return NEXT;
-    memcpy(&v, a->cta->shared + at, bytes < 8 ? bytes : 8);
-    if (bytes <= 8)
-        snprintf(value, sizeof value, " (0x%0*llx)", (int)bytes * 2, (unsigned long long)v);
+    Mark m = f->mark;
+    if (report_known(f->w->cta->cluster->grid->reports, f->kind, f->i->line)) return NEXT;
+    if (!m.bits) return report_missing(f);
+    memcpy(&v, f->cta->shared + f->at, f->bytes < 8 ? f->bytes : 8);
+    if (f->bytes <= 8)
+        snprintf(value, sizeof value, " (0x%0*llx)", (int)f->bytes * 2, (unsigned long long)v);
     if (m.who == MARK_MBARRIER)
-        return report(a->w, a->i, a->lane, kind, "it %s %u bytes at shared address %u, an mbarrier",
-                      deeds[a->deed].verb, bytes, at + SHARED_BASE);
-    uint32_t by = f->code[m.ins].line;
-    return report(a->w, a->i, a->lane, kind,
+        return report(f->w, f->i, f->lane, f->kind,
+                      "it %s %u bytes at shared address %u, an mbarrier", deeds[f->deed].verb,
+                      f->bytes, f->at + SHARED_BASE);
+    uint32_t by = func->code[m.ins].line;
+    return report(f->w, f->i, f->lane, f->kind,
                   "it %s %u bytes at shared address %u%s, which %s %s at PTX line %u '%s', %s",
-                  deeds[a->deed].verb, bytes, at + SHARED_BASE, value,
-                  whom(a->w, m, name, sizeof name), wrote ? "writes" : "reads", by,
-                  emu_line(f->module, by, line, sizeof line), reason(kind));
+                  deeds[f->deed].verb, f->bytes, f->at + SHARED_BASE, value,
+                  whom(f->w, m, name, sizeof name), f->wrote ? "writes" : "reads", by,
+                  emu_line(func->module, by, line, sizeof line), reason(f->kind));
+}
+
+// What is wrong with reads that may be of no consequence is kept until that shows.
+static Step tell(const Act *a, ReportKind kind, uint32_t at, uint32_t bytes, Mark m, bool wrote) {
+    Fault f = {a->w, a->i, a->lane, kind, a->deed, a->cta, at, bytes, m, wrote};
+    if (m.idle)
+        mma_spoil_pending(a->w->cta->cluster, m, &f);
+    else if (!a->fault)
+        return race_report(&f);
+    else if (!a->fault->i)
+        *a->fault = f;
+    return NEXT;
 }
 
 // ---- cells ----
@@ -163,8 +187,11 @@ static void add_reader(const Act *a, Cell *c) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < READERS && c->read[k].bits; k++) {
         Mark r = c->read[k];
-        if (r.who == mine.who && r.lane == mine.lane) continue;
         if (is_before(a, r)) continue;
+        if (r.who == mine.who && r.lane == mine.lane) {
+            if (mine.idle && !r.idle) mine = r; // which tells more
+            continue;
+        }
         if (r.who == mine.who && mark_kind(a->w->cta->cluster, r) == AGENT_WARP)
             mine.lane = LANE_SEVERAL; // of a warp, at about the same time
         else
@@ -219,7 +246,7 @@ static Step visit_unit(const Act *a, Shadow *s, uint32_t unit) {
 
 Step race_shared(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, uint32_t bytes, Deed deed,
                  Mark mark) {
-    Act a = {w, i, lane, c, at, bytes, deed, mark};
+    Act a = {w, i, lane, c, at, bytes, deed, mark, NULL};
     a.mark.atomic = deeds[deed].atomic;
     if (is_matrix(deed)) a.mark.lane = LANE_ALL;
     for (uint32_t end = at + bytes; at < end;) {
@@ -231,6 +258,12 @@ Step race_shared(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, uint32_t 
         at = next;
     }
     return NEXT;
+}
+
+void race_shared_idle(Warp *w, const Ins *i, Cta *c, uint32_t at, uint32_t bytes, Mark mark,
+                      Fault *fault) {
+    Act a = {w, i, -1, c, at, bytes, DEED_MMA, mark, fault};
+    for (uint32_t end = at + bytes; at < end; at += UNIT) visit_unit(&a, c->shadow, at / UNIT);
 }
 
 // ---- mbarriers ----

@@ -13,6 +13,20 @@ typedef enum Deed {
     DEEDS
 } Deed;
 
+// What is wrong with an access, for a report.
+typedef struct Fault {
+    Warp *w;
+    const Ins *i; // NULL: nothing
+    int lane;
+    ReportKind kind;
+    Deed deed;
+    const Cta *cta;
+    uint32_t at, bytes;
+    Mark mark;  // of the other access; 0: nothing wrote the bytes, or they are under way
+    bool wrote; // so did the other
+} Fault;
+Step race_report(const Fault *f);
+
 bool race_new(Cluster *c); // false: out of memory
 void race_free(Cluster *c);
 void race_start(Cluster *c);
@@ -21,6 +35,10 @@ void race_start(Cluster *c);
 // SHARED_BASE; afterwards they bear the mark.
 Step race_shared(Warp *w, const Ins *i, int lane, Cta *c, uint32_t at, uint32_t bytes, Deed deed,
                  Mark mark);
+
+// The same of a read that may be of no consequence: what is wrong with it is kept, not reported.
+void race_shared_idle(Warp *w, const Ins *i, Cta *c, uint32_t at, uint32_t bytes, Mark mark,
+                      Fault *fault);
 
 // An mbarrier is made, or gone.
 void race_mbar(Cta *c, uint32_t at, bool is);

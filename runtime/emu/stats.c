@@ -182,7 +182,8 @@ static bool is_op(const Ins *i, const char *op) {
 }
 
 static void put_shared(const Grid *g, FILE *to) {
-    static const char *const ops[] = {"ld", "st", "ldmatrix", "stmatrix", "atom", "red"};
+    static const char *const ops[] = {"ld",       "st",   "ldmatrix", "stmatrix",
+                                      "cp.async", "atom", "red"};
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
         Hits sum = {0};
         for (uint32_t k = 0; k < g->f->n; k++) {

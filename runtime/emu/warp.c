@@ -70,7 +70,9 @@ Step warp_run(Warp *w, uint32_t quantum) {
         if (m) {
             if (i->together && m != w->live && partial(w, i, m)) return STOP;
             if (i->pinned && mma_touch(w, i) == STOP) return STOP;
+            if (w->poisoned && poison_step(w, i, m) == STOP) return STOP;
             Step s = i->run(w, i, m);
+            if (w->loaded) poison_loaded(w, i, m);
             if (s == BLOCK || s == STOP) return s;
             if (s == JUMP) {
                 if (w->wait == WAIT_DONE) return NEXT;

@@ -111,6 +111,20 @@ static void global_bytes_and_sectors(void **state) {
     has(text, "emu: instructions kind=\"global memory\" warps=3 lanes=96\n");
 }
 
+// Lanes copy 16 bytes each, the odd ones 4 of them, to places 32 bytes apart.
+static void copies_of_threads(void **state) {
+    (void)state;
+    const char *text = stats_of("mul.wide.u32 %d3, %r1, 16;\nadd.s64 %d3, %d3, %d1;\n"
+                                "mad.lo.u32 %r3, %r1, 32, %r2;\nand.b32 %r4, %r1, 1;\n"
+                                "mul.lo.u32 %r4, %r4, 12;\nsub.u32 %r4, 16, %r4;\n"
+                                "cp.async.cg.shared.global [%r3], [%d3], 16, %r4;\n"
+                                "cp.async.wait_all;\n",
+                                4096);
+    has(text, "emu: read of=\"input 'x'\" bytes=320 total=320 sectors=32\n");
+    has(text, "emu: shared op=cp.async warps=1 wavefronts=8 extra=4\n");
+    has(text, "emu: instructions kind=\"asynchronous copies\" warps=2 lanes=64\n");
+}
+
 static void instructions_by_kind(void **state) {
     (void)state;
     const char *text = stats_of("setp.lt.u32 %p1, %r1, 5;\n@%p1 add.s32 %r3, %r1, 1;\n", 16);
@@ -121,6 +135,7 @@ static void instructions_by_kind(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conflicts_of_banks), cmocka_unit_test(the_line_of_a_conflict),
-        cmocka_unit_test(global_bytes_and_sectors), cmocka_unit_test(instructions_by_kind)};
+        cmocka_unit_test(global_bytes_and_sectors), cmocka_unit_test(instructions_by_kind),
+        cmocka_unit_test(copies_of_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
