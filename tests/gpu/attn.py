@@ -202,18 +202,23 @@ def write_cases(folder, fkrun, at):
 
 
 def few():
-    return ap.texts()[:ap.FEW]
+    """The first, which have everything, and two of the usual: causal, without and with shared heads."""
+    return [t for t in ap.texts() if not t.bound and (t.p.number < ap.FEW or t.p.number - ap.COUNT in (2, 5))]
 
 
 def write_small(folder, fkrun):
     drawer = Drawer(6, lengths=(1, 2, 9, 17, 40, 64, 65, 70), head_dims=(8, 16, 32, 40, 64),
                     two=((24, 16), (16, 40), (64, 32)), heads=(1, 2), batches=(1, 2))
-    cases = [drawer.case(text, kind) for text in few() for kind in ("same", "any", "one query")]
-    cases += [drawer.case(text, kind) for text, kind in zip(few(), itertools.cycle(("no keys", "no queries")))]
-    for i, text in enumerate(few()):
-        case = Case(text, {"B": 1, "H": 2, "S": 130, "T": 200, "E": 64, "V": 32})
+    there = [t for t in few() if os.path.exists(os.path.join(folder, t.name + ".fkm"))]  # what compiled
+    cases = [drawer.case(text, kind) for text in there for kind in ("same", "any", "one query")]
+    cases += [drawer.case(text, kind) for text, kind in zip(there, itertools.cycle(("no keys", "no queries")))]
+    for i, text in enumerate(there):
+        case = Case(text, {"B": 2, "H": 2, "S": 130, "T": 200, "E": 64, "V": 32})
         names = sorted(v for v, fits in listed(fkrun, folder, case).items() if fits)
-        cases += [Case(text, case.all, f"--variant={names[(2 * i + k) % len(names)]}") for k in range(min(2, len(names)))]
+        most = 2 if text.p.number < ap.FEW else 6
+        for k in range(min(most, len(names))):  # also rows without a key, whole groups of them
+            sizes = {**case.all, **({"S": 200, "T": 129} if k % 2 else {})}
+            cases.append(Case(text, sizes, f"--variant={names[(2 * i + k) % len(names)]}"))
     lines = ["--device=emu " + re.sub("--repeat=3", "--repeat=2", c.line(folder, seed + 1)) for seed, c in enumerate(cases)]
     write(folder, "small.txt", "\n".join(lines) + "\n")
     write_wrong(folder, folder, "-s B=2 -s S=100 -s H=1 -s E=16", "--device=emu")
