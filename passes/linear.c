@@ -272,14 +272,14 @@ static Operand all_nonneg(Graph *g, const Node *n, const IxVec *conds) {
     return all;
 }
 
-/* max[where] 1 > 0 over the axes that `where` uses: an integer max of nothing is the smallest. */
+/* max[where] 1 > 0 over the axes that `where` uses: a max of nothing is -inf. */
 static Operand counted(Graph *g, const Node *n) {
     const Operand *where = &n->in[n->nin - 1];
     bool *used = ARENA_ARRAY(g->arena, bool, n->rank);
     for (int d = 0; d < n->rank; d++) used[d] = rb_uses(g, where, d);
     Frame f = frame_of(g, n, used);
     int rank = f.node.rank, reduced = n->naxes - n->rank;
-    Node *m = graph_node(g, N_REDUCE, DT_i32, rank, rank + reduced, 2);
+    Node *m = graph_node(g, N_REDUCE, DT_f32, rank, rank + reduced, 2);
     for (int d = 0; d < rank; d++) m->axes[d] = f.node.axes[d];
     for (int k = 0; k < reduced; k++) {
         m->axes[rank + k] = n->axes[n->rank + k];
@@ -288,13 +288,13 @@ static Operand counted(Graph *g, const Node *n) {
     m->red = RED_max;
     m->where = true;
     m->span = n->span;
-    m->in[0] = rb_const(g, DT_i32, 0, 1);
+    m->in[0] = rb_const(g, DT_f32, 1, 0);
     graph_map(g, &m->in[1], where->node);
     m->in[1].checked = where->checked;
     for (int d = 0; d < g->nodes.v[where->node]->rank; d++)
         m->in[1].map[d] = ix_at(g->ix, where->map[d], f.inner, n->naxes);
     rb_check_reads(g, m, m->naxes, &m->in[1]);
-    Operand any = op2(g, OP_gt, DT_bool, &f.node, rb_read(g, m), rb_const(g, DT_i32, 0, 0));
+    Operand any = op2(g, OP_gt, DT_bool, &f.node, rb_read(g, m), rb_const(g, DT_f32, 0, 0));
     any.map = f.outer;
     return any;
 }

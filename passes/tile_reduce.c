@@ -85,11 +85,12 @@ void tb_step(TileBuild *b, const Node *n, bool guard, int carry, const Ix *const
     TileScope *outer = b->top;
     if (guard) {
         int cond = tb_operand(b, &n->in[n->nin - 1], axes, n->naxes);
+        int shared = n->loop >= 0 ? product(b, n, axes) : -1; /* others of the loop use it, too */
         TInst *gd = tb_emit(b, b->top, T_GUARD, DT_none, 1, 0, n->id);
         gd->args[0] = cond;
         outer->block->inst.n--; /* hoisted values may still come before it */
         tb_open_scope(b, &gd->body, true);
-        int v = product(b, n, axes);
+        int v = shared >= 0 ? shared : product(b, n, axes);
         TInst *st = tb_emit(b, b->top, T_STEP, DT_none, 2, 0, n->id);
         st->args[0] = carry;
         st->args[1] = v;
