@@ -42,6 +42,40 @@ static bool reads_fit(Group *gr, int step, const Node *n, const GroupMemo *m, co
     return true;
 }
 
+/* Columns that the products of the loop itself sum, as a kernel would hold them. */
+static int64_t columns(const Group *gr, int loop, const int *node, int n) {
+    enum { UNKNOWN = 64 };
+    int64_t all = 0;
+    bool *seen = ARENA_ARRAY(gr->g->arena, bool, gr->g->nodes.n);
+    for (int i = 0; i < n; i++) {
+        OnlinePairs pairs = {0};
+        online_pairs(gr->g, gr->g->nodes.v[node[i]], &pairs);
+        for (int k = 0; k < pairs.n; k++) {
+            const Node *x = gr->g->nodes.v[pairs.v[k].node];
+            int64_t extent, each = 1;
+            if (x->loop != loop || x->red != RED_contract || seen[x->id]) continue;
+            seen[x->id] = true;
+            for (int d = 0; d < x->rank; d++)
+                if (x->roles[d] == 'n')
+                    each *= ix_is_const(x->axes[d].extent, &extent) ? extent : UNKNOWN;
+            all += each > 1 ? each : 0;
+        }
+    }
+    return all;
+}
+
+/* More sums than registers hold are better made one after the other. */
+static bool too_wide(Group *gr, int step, const Node *n) {
+    enum { MOST = 256 };
+    const GroupStep *s = &gr->steps[step];
+    int *node = ARENA_ARRAY(&gr->arena, int, s->node.n + 1);
+    memcpy(node, s->node.v, sizeof *node * (size_t)s->node.n);
+    node[s->node.n] = n->id;
+    int64_t before = columns(gr, s->loop, node, s->node.n);
+    int64_t after = columns(gr, s->loop, node, s->node.n + 1);
+    return after > before && after > MOST;
+}
+
 static bool has_nibbles(const Group *gr, const GroupStep *s) {
     for (int i = 0; i < s->node.n; i++)
         if (dtype_bits(gr->g->nodes.v[s->node.v[i]]->type) == 4) return true;
@@ -64,7 +98,7 @@ int group_online(Group *gr, const Node *n, const GroupMemo *m) {
         int wide;
         const Ix ***maps = ARENA_ARRAY(&gr->arena, const Ix **, st->node.n + 1);
         if (!placed(gr, s, n, &wide, maps) || (m->loop < 0 && wide != st->wide)) continue;
-        if (reads_fit(gr, s, n, m, maps[st->node.n], maps)) return s;
+        if (reads_fit(gr, s, n, m, maps[st->node.n], maps) && !too_wide(gr, s, n)) return s;
     }
     return -1;
 }
