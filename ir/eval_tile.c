@@ -157,7 +157,8 @@ static double rescale(const Run *r, const TCarry *c, double old, double new) {
         } else {
             double x = f->kind == TF_OLD ? old : f->kind == TF_NEW ? new : f->num;
             stack[n] = (EvalVal){.r = x};
-            if (f->kind == TF_VALUE) stack[n] = r->v[f->value];
+            if (f->kind == TF_VALUE)
+                stack[n] = eval_widen(dtype_value(r->p->type[f->value]), DT_f32, r->v[f->value]);
         }
         n++;
     }

@@ -61,7 +61,7 @@ typedef struct TBlock {
 } TBlock;
 
 /* Postfix program over the names old, new (values of the frame), constants and values from outside
- * of the loop: derived from what is summed, e.g. exp(old - new). All of it is f32. */
+ * of the loop (widened): derived from what is summed, e.g. exp(old - new). All of it is f32. */
 typedef struct TFactor {
     enum { TF_OLD, TF_NEW, TF_CONST, TF_OP, TF_VALUE } kind;
     Op op;

@@ -158,7 +158,7 @@ static void verify_rescale(Verify *v, const TCarry *c) {
             for (int n = 0; n < v->i->carries.n; n++)
                 need(v, v->i->carries.v[n].id != f->value, "%%%d: its rescale reads a carry",
                      c->id);
-            need(v, type < DT_COUNT && dtype_value(type) == DT_f32, "%%%d: its rescale reads %%%d",
+            need(v, type < DT_COUNT && dtype_class(type) != DC_BOOL, "%%%d: its rescale reads %%%d",
                  c->id, f->value);
             need(v, v->moved < 0, "%%%d: its rescale depends on a frame", c->id);
         }

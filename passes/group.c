@@ -202,6 +202,26 @@ static bool reads_row_again(const Node *red, const Node *reader) {
     return reader->naxes > red->rank;
 }
 
+/* Is n computed inside of the loop of a reduction of its step? */
+static bool is_inside(const Group *gr, const Node *n) {
+    if (!gr->store[n->id]) return false;
+    int outer = gr->steps[gr->step[n->id]].outer;
+    return outer >= 0 && !group_same_domain(n, gr->g->nodes.v[outer]);
+}
+
+/* The reduction that n is made of, through pointwise values of as many axes; NULL. */
+static const Node *reduced_in(const Graph *g, const Node *n) {
+    for (const Node *next = n; next; n = next) {
+        if (n->kind == N_REDUCE) return n;
+        next = NULL;
+        for (int k = 0; k < n->nin && n->kind == N_OP && !next; k++) {
+            const Node *in = g->nodes.v[n->in[k].node];
+            if (in->rank == n->rank && (in->kind == N_OP || in->kind == N_REDUCE)) next = in;
+        }
+    }
+    return NULL;
+}
+
 static const char *cut_reason(const Group *gr, const Node *n, const Node *reader,
                               const bool *feeds) {
     if (gr->must[n->id]) return gr->must[n->id];
@@ -214,7 +234,17 @@ static const char *cut_reason(const Group *gr, const Node *n, const Node *reader
         if (n->loop < 0 && (reader->kind == N_REDUCE || feeds[reader->id])) return "needs online";
         return "its row is read again";
     }
-    return "computing it again costs more than memory";
+    const Node *red = reduced_in(gr->g, n);
+    const char *why = red ? online_refusal(gr->g, red, reader) : NULL;
+    return why ? why : "computing it again costs more than memory";
+}
+
+/* Of a reduction in the step of its reader: one that does not separate has a loop of its own. */
+static const char *join_reason(const Group *gr, const Node *n, const Node *reader) {
+    if (is_inside(gr, n)) return "a tile holds the block";
+    const char *why = NULL;
+    if (n->kind == N_REDUCE) why = online_refusal(gr->g, n, reader);
+    return why ? arena_printf(gr->g->arena, "a loop of its own: %s", why) : "saves memory traffic";
 }
 
 static double hundredths(double us) {
@@ -239,13 +269,6 @@ static int *homes(Group *gr) {
     return home;
 }
 
-/* Is n computed inside of the loop of a reduction of its step? */
-static bool is_inside(const Group *gr, const Node *n) {
-    if (!gr->store[n->id]) return false;
-    int outer = gr->steps[gr->step[n->id]].outer;
-    return outer >= 0 && !group_same_domain(n, gr->g->nodes.v[outer]);
-}
-
 static void record_edges(Group *gr, const double *other, double now) {
     Graph *g = gr->g;
     const bool *feeds = feeding(gr);
@@ -258,8 +281,8 @@ static void record_edges(Group *gr, const double *other, double now) {
             if (n->kind == N_INPUT || n->kind == N_CONST || n->kind == N_INDEX) continue;
             bool cut = gr->store[n->id] && home[i] != gr->step[n->id], held = is_inside(gr, n);
             if (!cut && !gr->candidate[n->id] && !held) continue;
-            Edge e = {n->id, i, cut, cut ? cut_reason(gr, n, reader, feeds) : "", -1, -1};
-            if (!cut) e.reason = held ? "a tile holds the block" : "saves memory traffic";
+            Edge e = {n->id, i, cut, "", -1, -1};
+            e.reason = cut ? cut_reason(gr, n, reader, feeds) : join_reason(gr, n, reader);
             if (gr->candidate[n->id] && gr->fuse) {
                 e.price = hundredths(now);
                 e.other = hundredths(other[n->id]);

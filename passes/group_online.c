@@ -189,7 +189,8 @@ bool group_online_fast(const Group *gr, int loop) {
         online_pairs(gr->g, n, &pairs);
         for (int k = 0; k < pairs.n; k++) {
             const Node *x = gr->g->nodes.v[pairs.v[k].node];
-            if (x->kind == N_REDUCE && x->red == RED_contract && x->loop < 0) note_inner(gr, &s, x);
+            if (is_inner(gr, x)) note_inner(gr, &s, x);
+            s.fast &= x->loop < 0 || x->loop == loop || gr->store[x->id]; /* one loop */
         }
     }
     if (s.outer && !s.frames && s.open && !s.batches) return false;

@@ -196,12 +196,35 @@ static void note_product(Walk *w, const Point *p) {
     if (!r->product) w->memo->reads.n--;
 }
 
+/* Of a step with a shared loop: what does not depend on an axis of the grid is computed once for
+ * those of its elements that a kernel holds at once. Where tensor cores are used these are rows, or
+ * columns, all of them if it is not known how many there are: head dimensions are few. What is
+ * loaded again comes from a cache. */
+static double shared_iters(const Walk *w, const Point *p, bool load) {
+    enum { ROWS = 128, COLUMNS = 256, GENERAL = 1, AXES = 64 };
+    bool used[AXES] = {false};
+    double it = 1;
+    int n = w->pt->extent.n < AXES ? w->pt->extent.n : AXES;
+    for (int a = 0; a < n; a++) {
+        for (int d = 0; d < p->node->rank && !used[a]; d++) used[a] = ix_uses_axis(p->map[d], a);
+        bool column = w->columns >> a & 1, grid = a < w->first->rank;
+        bool all = column && !ix_is_const(w->first->axes[a].extent, NULL);
+        double held = !w->fast ? GENERAL : column ? COLUMNS : ROWS;
+        if (used[a])
+            it *= w->pt->extent.v[a];
+        else if (grid && !all && !load)
+            it *= ceil(w->pt->extent.v[a] / held);
+    }
+    return it;
+}
+
 static void walk_read(Walk *w, const Point *p) {
     const Node *n = p->node;
     double all = 1, *touched = &w->pt->touched[n->id];
     for (int i = 0; i < n->rank; i++) all *= value_extent(w->gr, n, i);
     if (*touched == 0) vec_push(&w->gr->arena, &w->pt->loads, n->id);
-    *touched = fmin(all, *touched + iters_of(w, p));
+    bool online = w->step >= 0 && w->gr->steps[w->step].loop >= 0;
+    *touched = fmin(all, *touched + (online ? shared_iters(w, p, true) : iters_of(w, p)));
     if (w->step == GROUP_UNPLACED) note_read(w, p, read_key(w, p->node->id, p->map, w->domain));
 }
 
@@ -277,27 +300,6 @@ static bool on_tensor_cores(const Walk *w, const Point *p) {
     return true;
 }
 
-/* Of a step with a shared loop: what does not depend on an axis of the grid is computed once for
- * those of its elements that a kernel holds at once. Where tensor cores are used these are rows, or
- * columns, all of them if it is not known how many there are: head dimensions are few. */
-static double shared_iters(const Walk *w, const Point *p) {
-    enum { ROWS = 128, COLUMNS = 256, GENERAL = 1, AXES = 64 };
-    bool used[AXES] = {false};
-    double it = 1;
-    int n = w->pt->extent.n < AXES ? w->pt->extent.n : AXES;
-    for (int a = 0; a < n; a++) {
-        for (int d = 0; d < p->node->rank && !used[a]; d++) used[a] = ix_uses_axis(p->map[d], a);
-        bool column = w->columns >> a & 1, grid = a < w->first->rank;
-        bool all = column && !ix_is_const(w->first->axes[a].extent, NULL);
-        double held = !w->fast ? GENERAL : column ? COLUMNS : ROWS;
-        if (used[a])
-            it *= w->pt->extent.v[a];
-        else if (grid && !all)
-            it *= ceil(w->pt->extent.v[a] / held);
-    }
-    return it;
-}
-
 static void note_loop(Walk *w, const Point *p) {
     const Node *n = p->node;
     if (w->memo->loop < 0) w->memo->loop = n->loop;
@@ -321,7 +323,7 @@ static void walk_point(Walk *w, Point *p) {
     if (!p->in || (n->naxes > n->rank && p->base != base)) make_in(w, p, base);
     bool online = w->step >= 0 && w->gr->steps[w->step].loop >= 0;
     if (product && n->loop < 0 && w->step == GROUP_UNPLACED) note_product(w, p);
-    double it = online ? shared_iters(w, p) : iters_of(w, p);
+    double it = online ? shared_iters(w, p, false) : iters_of(w, p);
     for (int i = n->rank; i < n->naxes; i++) {
         double extent = group_number(w->gr, n->axes[i].extent);
         it *= extent;

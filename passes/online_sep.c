@@ -195,8 +195,8 @@ static bool same_prog(const Graph *g, const SepProg *a, const SepProg *b) {
 
 /* ---- classes ---- */
 
-static bool is_f32(const Ctx *c, const Operand *o) {
-    return dtype_value(c->g->nodes.v[o->node]->type) == DT_f32;
+static bool is_number_type(const Ctx *c, const Operand *o) {
+    return dtype_class(c->g->nodes.v[o->node]->type) != DC_BOOL;
 }
 
 static Part as_sum(Ctx *c, Part x) {
@@ -214,7 +214,7 @@ static Part pure(Ctx *c, const Node *n, const Operand *in, const Part *part) {
     for (int k = 0; k < n->nin; k++) {
         if (part[k].is == PURE)
             put_all(c, &x.pure, &part[k].pure, SI_FRAME);
-        else if (is_f32(c, &in[k]))
+        else if (is_number_type(c, &in[k]))
             put_read(c, &x.pure, &in[k]);
         else
             return not_op(c, n);
@@ -255,7 +255,7 @@ static Part add(Ctx *c, const Node *n, Part *a, Part *b) {
 
 static Part scaled(Ctx *c, const Node *n, Part x, const Operand *by) {
     double v;
-    if (uses_reduced(c, by) || !is_f32(c, by)) return not_op(c, n);
+    if (uses_reduced(c, by) || !is_number_type(c, by)) return not_op(c, n);
     x = as_sum(c, x);
     if (is_number(c->g, by, &v) && v == 1) return x;
     Scale s = {n->op, *by};

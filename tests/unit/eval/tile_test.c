@@ -127,7 +127,7 @@ static void tile_faults(void **st) {
     refuse("l: f32 = sum frame", "l: f32 = prod frame", "only a real sum has a frame");
     refuse("(old new sub exp)", "(old new exp)", "its rescale leaves 2 values");
     refuse("(old new sub exp)", "(old sub exp)", "its rescale lacks operands");
-    refuse("sub %1 mul", "sub %0 mul", "its rescale reads %0");
+    refuse("sub %1 mul", "sub %14 mul", "%14 is not visible here");
     refuse("sub %1 mul", "sub %5 mul", "its rescale reads a carry");
     refuse("sub %1 mul", "sub %12 mul", "%12 is not visible here");
     refuse("store t0[i], %4", "store t0[i], %6", "differs along an axis of the grid");
