@@ -12,51 +12,42 @@
 
 #include <string.h>
 
+/* By the widest of the dimensions that are held whole: up to 64, 128, more. */
+enum { NARROW = 1, MIDDLE = 2, WIDE = 4, ALL = NARROW | MIDDLE | WIDE };
+
 typedef struct Shape { /* a candidate */
+    int widths;        /* that it is for */
     int groups, block; /* groups of 64 rows; elements of j in a block */
     int early;         /* columns worked on before the frame is known to hold; 0: no lag */
     int stages, ahead; /* buffers for each block; of the rows' factors */
     bool persistent, pingpong;
-    bool over;   /* what is stored goes where the rows' factors were */
-    int percent; /* of what the tensor core could do, measured (tests/bench/RESULTS.md) */
+    bool over; /* what is stored goes where the rows' factors were */
+    /* Measured (tests/bench/RESULTS.md): of what the tensor core could do in a block, in percent;
+     * cycles of a tile beside its blocks, and where blocks are cut by bounds that move. */
+    int percent, tile, masked;
 } Shape;
 
 static const Shape shapes[] = {
-    {.groups = 2,
-     .block = 128,
-     .early = 32,
-     .stages = 2,
-     .ahead = 2,
-     .persistent = true,
-     .percent = 85},
-    {.groups = 2,
-     .block = 128,
-     .early = 64,
-     .stages = 2,
-     .ahead = 2,
-     .persistent = true,
-     .pingpong = true,
-     .percent = 84},
-    {.groups = 3,
-     .block = 128,
-     .stages = 3,
-     .ahead = 2,
-     .persistent = true,
-     .pingpong = true,
-     .percent = 84},
-    {.groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 1, .percent = 83},
-    {.groups = 2,
-     .block = 144,
-     .early = 32,
-     .stages = 2,
-     .ahead = 2,
-     .persistent = true,
-     .over = true,
-     .percent = 84},
-    {.groups = 2, .block = 80, .early = 16, .stages = 2, .ahead = 1, .over = true, .percent = 76},
-    {.groups = 2, .block = 80, .early = 16, .stages = 2, .ahead = 1, .percent = 75},
-    {.groups = 1, .block = 128, .early = 32, .stages = 3, .ahead = 1, .percent = 60},
-    {.groups = 1, .block = 64, .early = 16, .stages = 3, .ahead = 1, .percent = 50},
+    {NARROW, .groups = 3, .block = 128, .stages = 3, .ahead = 2, .persistent = true,
+     .pingpong = true, .percent = 61, .tile = 2300, .masked = 3300},
+    {NARROW, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
+     .percent = 54, .tile = 1900, .masked = 900},
+    {MIDDLE, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
+     .percent = 88, .tile = 2600, .masked = 1300},
+    {MIDDLE, .groups = 2, .block = 128, .early = 64, .stages = 2, .ahead = 2, .persistent = true,
+     .pingpong = true, .percent = 87, .tile = 2600, .masked = 1300},
+    {MIDDLE, .groups = 2, .block = 144, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
+     .over = true, .percent = 87, .tile = 3400, .masked = 2600},
+    {NARROW | MIDDLE, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 1,
+     .percent = 83, .tile = 4400, .masked = 1300},
+    {WIDE, .groups = 2, .block = 80, .early = 16, .stages = 2, .ahead = 1, .over = true,
+     .percent = 86, .tile = 4500, .masked = 2500},
+    {ALL, .groups = 2, .block = 80, .early = 16, .stages = 2, .ahead = 1, .percent = 76,
+     .tile = 6500, .masked = 2500},
+    {ALL, .groups = 1, .block = 128, .early = 32, .stages = 3, .ahead = 1, .percent = 60,
+     .tile = 4400, .masked = 1300},
+    {ALL, .groups = 1, .block = 64, .early = 16, .stages = 3, .ahead = 1, .percent = 50,
+     .tile = 4000, .masked = 1300},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = 14, LADDER = 3 };
 static const int ladder[LADDER] = {64, 128, 256};
@@ -103,35 +94,50 @@ static bool fits(const Attempt *x, const Schedule *s) {
 
 /* ---- price ---- */
 
+static int widths(const Attempt *x) {
+    int most = x->o->cols < 0 ? 0 : held(x, x->o->cols);
+    for (int s = 0; s < x->o->nscores; s++)
+        if (held(x, x->o->score[s].k) > most) most = held(x, x->o->score[s].k);
+    return most <= 64 ? NARROW : most <= 128 ? MIDDLE : WIDE;
+}
+
 static const Ix *ceil_div(IxPool *p, const Ix *x, int n) {
     return ix_div(p, ix_add(p, x, ix_const(p, n - 1)), ix_const(p, n));
 }
 
-/* Nanoseconds: rounds of CTAs, each as long as its blocks; the tensor core's cycles, of which a
- * shape gets `percent`, at 1.7 GHz. Where bounds of j move with the rows, half of the blocks. */
+/* Nanoseconds, at 1.7 GHz. Blocks of a tile take the tensor core's cycles, of which a shape gets
+ * `percent`. Where bounds of j move with the rows, half of the blocks are there, and tiles are
+ * handed out longest first: none waits for a round of all. */
 static const Ix *price(const Attempt *x, const Shape *c) {
     const TProg *t = x->t;
     const Online *o = x->o;
     IxPool *p = t->ix;
-    const Ix *tiles = ceil_div(p, t->axes.v[o->rows].extent, 64 * c->groups);
+    int rows = 64 * c->groups, cycles = 0, sms = x->cx->target->sms;
+    const Ix *tiles = ceil_div(p, t->axes.v[o->rows].extent, rows);
     for (int a = 0; a < t->ngrid; a++)
         if (a != o->rows && a != o->cols) tiles = ix_mul(p, tiles, t->axes.v[a].extent);
-    int cycles = 0;
     for (int s = 0; s < o->nscores; s++)
         cycles += (held(x, o->score[s].k) + 15) / 16 * c->block / 2;
     for (int n = 0; n < o->nproducts; n++) cycles += c->block / 16 * held(x, o->cols) / 2;
-    cycles = cycles * c->groups * 100 / c->percent;
+    /* narrow ones wait for exponentials */
+    int percent = widths(x) == NARROW && c->widths != NARROW ? c->percent * 5 / 8 : c->percent;
+    cycles = cycles * c->groups * 100 / percent;
     uint64_t *deps = tile_deps(x->cx->arena, t);
-    bool part =
-        online_moves(deps, o->loop->hi, o->rows) || online_moves(deps, o->loop->lo, o->rows);
-    const Ix *blocks = ceil_div(p, t->axes.v[o->j].extent, c->block);
-    /* cycles of a multiprocessor, in all, shared out evenly but for a last tile */
-    const Ix *of_tile = ix_mul(p, blocks, ix_const(p, cycles));
-    if (part) of_tile = ix_div(p, ix_mul(p, of_tile, ix_const(p, 53)), ix_const(p, 100));
-    of_tile = ix_add(p, of_tile, ix_const(p, c->persistent ? 1500 : 2500));
-    const Ix *all = ix_mul(p, ceil_div(p, tiles, x->cx->target->sms), of_tile);
-    return ix_add(p, ix_const(p, 3000),
-                  ix_div(p, ix_mul(p, all, ix_const(p, 10)), ix_const(p, 17)));
+    const Ix *j = t->axes.v[o->j].extent, *all;
+    if (online_moves(deps, o->loop->hi, o->rows) || online_moves(deps, o->loop->lo, o->rows)) {
+        const Ix *twice =
+            ix_mul(p, ix_add(p, j, ix_const(p, rows + c->block)), ix_const(p, cycles));
+        const Ix *tile = ix_add(p, ix_div(p, twice, ix_const(p, 2 * c->block)),
+                                ix_const(p, c->tile + c->masked));
+        all = ix_mul(p, tile, ix_add(p, tiles, ix_const(p, sms / 4)));
+        all = ix_div(p, all, ix_const(p, sms));
+    } else {
+        const Ix *tile = ix_mul(p, ceil_div(p, j, c->block), ix_const(p, cycles));
+        tile = ix_add(p, tile, ix_const(p, c->tile));
+        all = ix_mul(p, ceil_div(p, tiles, sms), tile);
+    }
+    all = ix_div(p, ix_mul(p, all, ix_const(p, 10)), ix_const(p, 17));
+    return ix_add(p, all, ix_const(p, 2000));
 }
 
 /* ---- a schedule ---- */
@@ -211,6 +217,7 @@ static Schedule *make(const Attempt *x, const Shape *c, bool stage) {
 
 static void attempt(const Attempt *x, Step *step) {
     for (int k = 0; k < SHAPES; k++) {
+        if (!(shapes[k].widths & widths(x))) continue;
         Schedule *s = make(x, &shapes[k], true);
         if (!fits(x, s)) s = make(x, &shapes[k], false);
         if (fits(x, s) && step->schedules.n < MOST) vec_push(x->cx->arena, &step->schedules, s);

@@ -284,21 +284,24 @@ static void track(On *on, OnBlock *b, OnState *s) {
 
 void on_block_values(On *on, OnBlock *b, OnState *s) {
     Val now[ONLINE_ROWS][ROWS_HELD], part[ONLINE_ROWS][ROWS_HELD];
+    OnChains unframed = {0}, framed = {0};
     for (int p = 0; p < b->slabs; p++) {
         on_slab_enter(on, &b->slab[p]);
         show_scores(on, b, &b->slab[p]);
         emit_turn(on, UNFRAMED);
         slab_leave(on, &b->slab[p]);
+        on_rows_fold(on, b, &b->slab[p], false, unframed);
     }
-    on_rows_fold(on, b, false, now);
+    on_rows_join(on, false, unframed, now);
     track(on, b, s);
     choose_frames(on, b, s, now);
-    framed_slab(on, b, &b->slab[0]);
-    if (b->slabs > 1) {
-        move_in_branch(on, b, s, now);
-        framed_slab(on, b, &b->slab[1]);
+    for (int p = 0; p < b->slabs; p++) {
+        OnSlab *slab = &b->slab[p];
+        framed_slab(on, b, slab);
+        if (!p && on->lags && !b->first) move_in_branch(on, b, s, now);
+        on_rows_fold(on, b, slab, true, framed);
     }
-    on_rows_fold(on, b, true, part);
+    on_rows_join(on, true, framed, part);
     for (int k = 0; k < on->o.nrows; k++) {
         const TCarry *c = on->o.row[k].c;
         if (on_is_frame(on, k) || c->frame < 0) continue;

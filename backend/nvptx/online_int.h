@@ -98,16 +98,23 @@ const OnlineInst *on_step(const On *on, const TInst *step);
 void on_rows_init(On *on, OnState *s);
 bool on_is_frame(const On *on, int row);
 int on_row_of(const On *on, int id);
-void on_rows_fold(On *on, OnBlock *b, bool framed, Val (*out)[ROWS_HELD]);
+/* Of each row and reduction several sums, so that they do not wait for each other. */
+enum { CHAINS = 2 };
+typedef Val OnChains[ONLINE_ROWS][ROWS_HELD][CHAINS];
+void on_rows_fold(On *on, OnBlock *b, const OnSlab *p, bool framed, OnChains chain);
+void on_rows_join(On *on, bool framed, OnChains chain, Val (*out)[ROWS_HELD]);
 Val on_quad(On *on, Reduce red, Val v);            /* joins the four threads of a row */
 Val on_usable(On *on, const TCarry *frame, Val v); /* a frame that nothing has moved is 0 */
+/* The frame that a block leaves: none while nothing has moved it. */
+Val on_frame_left(On *on, int row, Val joined, Val frame);
 /* The factor that moves c from its frame's `from` to `to`. */
 Val on_rescale(On *on, const TCarry *c, Val from, Val to, int r);
 /* i1: is the logarithm of that factor beyond the bound of c? */
 Val on_moves_far(On *on, const TCarry *c, Val from, Val to, int r);
 void on_rows_finish(On *on, OnState *s); /* after the loop: results, of rows and of sums */
 bool on_tracks(const On *on, int row);
-/* Where frames do not lag, the one that followers are in is what it is after the block before. */
+/* Where frames do not lag, the one that followers are in is what it is after the
+ * block before. */
 void on_rows_ref(On *on, OnState *s);
 
 /* ---- online_exp.c: true when it made the value ---- */

@@ -41,7 +41,7 @@ void on_rows_init(On *on, OnState *s) {
     for (int k = 0; k < on->o.nrows; k++)
         for (int r = 0; r < ROWS_HELD; r++) {
             s->row[k][r] = identity(l, on->o.row[k].c->red, DT_f32);
-            s->ref[k][r] = const_real(l, 0);
+            s->ref[k][r] = identity(l, on->o.row[k].c->red, DT_f32);
             s->any[k][r] = LLVMConstInt(l->i1, 0, 0);
         }
 }
@@ -61,6 +61,13 @@ Val on_usable(On *on, const TCarry *frame, Val v) {
     Lower *l = on->l;
     Val none = LLVMBuildFCmp(l->b, LLVMRealOEQ, v, identity(l, frame->red, DT_f32), "");
     return LLVMBuildSelect(l->b, none, const_real(l, 0), v, "");
+}
+
+Val on_frame_left(On *on, int row, Val joined, Val frame) {
+    Lower *l = on->l;
+    Val first = identity(l, on->o.row[row].c->red, DT_f32);
+    Val none = LLVMBuildFCmp(l->b, LLVMRealOEQ, joined, first, "");
+    return LLVMBuildSelect(l->b, none, first, frame, "");
 }
 
 /* rescale(from, to) up to its n-th operation, with approximate functions: it is rounded as products
@@ -95,8 +102,11 @@ static Val rescale(On *on, const TCarry *c, int n, Val from, Val to, int r) {
 
 Val on_rescale(On *on, const TCarry *c, Val from, Val to, int r) {
     Lower *l = on->l;
-    /* A frame that did not move leaves the state alone, also at -inf. */
+    /* A frame that did not move leaves the state alone; one that nothing has moved yet, too: what
+     * is in it is 0 or NaN. */
     Val same = LLVMBuildFCmp(l->b, LLVMRealOEQ, from, to, "");
+    Val none = identity(l, on->o.row[on_row_of(on, c->frame)].c->red, DT_f32);
+    same = LLVMBuildOr(l->b, same, LLVMBuildFCmp(l->b, LLVMRealOEQ, from, none, ""), "");
     Val by = rescale(on, c, c->rescale.n, from, to, r);
     return LLVMBuildSelect(l->b, same, const_real(l, 1), by, "");
 }
@@ -118,14 +128,10 @@ Val on_moves_far(On *on, const TCarry *c, Val from, Val to, int r) {
 
 /* ---- steps ---- */
 
-enum { CHAINS = 4 };
-
-/* Of one row, the elements of a slab join `had` in several chains. */
-static void fold_slab(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, int r, Val *chain) {
+static void fold_row(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, int r, Val *chain) {
     Lower *l = on->l;
     const OnlineInst *step = on_step(on, x->step);
-    int n = p->cols / 4;
-    for (int c = 0; c < n; c++) {
+    for (int c = 0; c < p->cols / 4; c++) {
         Val v = on_element(on, x->step->args[1], r, c), in = on_condition(on, b, p, step, r, c);
         if (in) v = LLVMBuildSelect(l->b, in, v, identity(l, x->c->red, DT_f32), "");
         Val *to = &chain[c % CHAINS];
@@ -133,19 +139,20 @@ static void fold_slab(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, i
     }
 }
 
-void on_rows_fold(On *on, OnBlock *b, bool framed, Val (*out)[ROWS_HELD]) {
+void on_rows_fold(On *on, OnBlock *b, const OnSlab *p, bool framed, OnChains chain) {
+    on_slab_enter(on, p);
+    for (int k = 0; k < on->o.nrows; k++)
+        for (int r = 0; r < ROWS_HELD && (on->o.row[k].c->frame >= 0) == framed; r++)
+            fold_row(on, b, p, &on->o.row[k], r, chain[k][r]);
+}
+
+void on_rows_join(On *on, bool framed, OnChains chain, Val (*out)[ROWS_HELD]) {
     for (int k = 0; k < on->o.nrows; k++) {
-        const OnlineRow *x = &on->o.row[k];
-        Val chain[ROWS_HELD][CHAINS] = {{NULL}};
-        if ((x->c->frame >= 0) != framed) continue;
-        for (int p = 0; p < b->slabs; p++) {
-            on_slab_enter(on, &b->slab[p]);
-            for (int r = 0; r < ROWS_HELD; r++) fold_slab(on, b, &b->slab[p], x, r, chain[r]);
-        }
-        for (int r = 0; r < ROWS_HELD; r++) {
-            out[k][r] = chain[r][0];
-            for (int c = 1; c < CHAINS; c++)
-                if (chain[r][c]) out[k][r] = join(on, x->c->red, out[k][r], chain[r][c]);
+        const TCarry *c = on->o.row[k].c;
+        for (int r = 0; r < ROWS_HELD && (c->frame >= 0) == framed; r++) {
+            out[k][r] = chain[k][r][0];
+            for (int n = 1; n < CHAINS; n++)
+                if (chain[k][r][n]) out[k][r] = join(on, c->red, out[k][r], chain[k][r][n]);
         }
     }
 }
@@ -174,7 +181,8 @@ static Val came(On *on, OnState *s, int row, int r) {
 static Val to_true(On *on, OnState *s, const TCarry *c, int row, int r) {
     Lower *l = on->l;
     int f = on_row_of(on, c->frame);
-    Val by = on_rescale(on, c, s->ref[f][r], s->row[f][r], r), some = came(on, s, row, r);
+    Val from = on_usable(on, on->o.row[f].c, s->ref[f][r]);
+    Val by = on_rescale(on, c, from, s->row[f][r], r), some = came(on, s, row, r);
     return some ? LLVMBuildSelect(l->b, some, by, const_real(l, 1), "") : by;
 }
 
@@ -186,8 +194,7 @@ static int tracked_like(const On *on, const TCarry *c) {
 
 void on_rows_ref(On *on, OnState *s) {
     for (int k = 0; k < on->o.nrows && !on->lags; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++)
-            s->ref[k][r] = on_usable(on, on->o.row[k].c, s->row[k][r]);
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) s->ref[k][r] = s->row[k][r];
 }
 
 void on_rows_finish(On *on, OnState *s) {

@@ -231,7 +231,8 @@ static OnState one_block(On *on, OnState before, Val i, bool masked, bool first,
     }
     round_factors(on, &s);
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) s.ref[k][r] = b.frame[k][r];
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++)
+            s.ref[k][r] = on_frame_left(on, k, s.row[k][r], b.frame[k][r]);
     l->narrow = narrow, l->wide = wide;
     return s;
 }
