@@ -167,8 +167,7 @@ static void visit(Online *on, const Node *n) {
     enter(on, &on->loop[on->nloops++], n, -1, &f);
 }
 
-bool pass_online(PassCtx *cx, Graph *g) {
-    (void)cx;
+static bool number_loops(Graph *g) {
     Online *on = ARENA_NEW(g->arena, Online);
     on->g = g;
     on->depends = ARENA_ARRAY(&on->arena, uint64_t, g->nodes.n);
@@ -189,6 +188,14 @@ bool pass_online(PassCtx *cx, Graph *g) {
     }
     arena_free(&on->arena);
     return changed;
+}
+
+bool pass_online(PassCtx *cx, Graph *g) {
+    (void)cx;
+    bool changed = number_loops(g);
+    if (!online_select(g)) return changed;
+    number_loops(g);
+    return true;
 }
 
 /* ---- why not ---- */

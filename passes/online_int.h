@@ -33,6 +33,9 @@ uint64_t *online_depends(Arena *a, const Graph *g, int on, int step);
 
 bool online_same_range(const Node *a, const Node *b); /* equal extents are reduced */
 
+/* Reads at an index of data of what a loop reduces become sums in it. */
+bool online_select(Graph *g);
+
 /* Why a later reduction over the same range, which `reader` is or feeds, cannot follow n in its
  * loop; NULL: there is none. */
 const char *online_refusal(Graph *g, const Node *n, const Node *reader);

@@ -120,8 +120,8 @@ static TInst *open_level(TileBuild *b, Members *m, int level) {
         const Node *n = b->g->nodes.v[m->v.v[i].node];
         const Ix *l = bound_in(b, &m->v.v[i], n->lo, level, zero);
         const Ix *h = bound_in(b, &m->v.v[i], n->hi, level, extent);
-        lo = lo ? ix_min(p, lo, l) : l;
-        hi = hi ? ix_max(p, hi, h) : h;
+        lo = !lo ? l : lo == zero || l == zero ? zero : ix_min(p, lo, l);
+        hi = !hi ? h : hi == extent || h == extent ? extent : ix_max(p, hi, h);
     }
     for (int i = 0; i < m->v.n; i++) {
         Member *x = &m->v.v[i];
