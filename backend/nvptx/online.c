@@ -143,6 +143,7 @@ static void tile_bounds(On *on) {
     Val up = i32c(l, on->t.j - 1);
     Val v[4] = {lo, hi, lo_most, hi_least};
     for (int k = 0; k < 4; k++) v[k] = on_clamp32(on, pick(on, true, v[k], zero));
+    on->lo_least = v[0], on->hi_most = v[1];
     on->first = LLVMBuildUDiv(l->b, v[0], n, "");
     on->end = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, v[1], up, ""), n, "");
     on->whole = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, v[2], up, ""), n, "");
@@ -157,7 +158,7 @@ static void emit_needed(On *on, const Ix *x);
 
 static void emit_value(On *on, int id) {
     const TInst *i = on->l->def[id];
-    if (!i || on->l->value[id].n) return;
+    if (!i || on->l->value[id].n || on->l->deps[id] >> on->o.rows & 1) return; /* of rows: later */
     for (int k = 0; k < i->nargs; k++) emit_value(on, i->args[k]);
     for (int k = 0; k < i->nix; k++) emit_needed(on, i->ix[k]);
     emit_inst(on->l, i);
@@ -372,6 +373,8 @@ static void facts(On *on) {
     on->hi_moves = online_moves(l->deps, o->loop->hi, o->rows);
     on->cut_lo = cuts(on, o->loop->lo, false);
     on->cut_hi = cuts(on, o->loop->hi, true);
+    on->scrub_lo = !ix_is_const(o->loop->lo, NULL);
+    on->scrub_hi = o->loop->hi != l->t->axes.v[o->j].extent;
     on->needed = ARENA_ARRAY(l->arena, bool, l->t->nvalues + 1);
     on->lags = on->t.early > 0;
     for (int c = 0; c < o->loop->carries.n; c++) {

@@ -16,16 +16,18 @@ typedef struct On {
     Online o;
     OnlineTiles t;
     int map_q[ONLINE_SCORES], map_k[ONLINE_SCORES], map_v[ONLINE_PRODUCTS];
-    bool cut_lo, cut_hi;               /* a block may hang over the bounds of j */
-    int lo_moves, hi_moves;            /* with the rows (online_moves) */
-    bool *needed;                      /* per value: what is stepped without a frame needs it */
+    bool scrub_lo, scrub_hi; /* what lies beyond the bounds may be in a tensor all the same */
+    bool cut_lo, cut_hi;     /* a block may hang over the bounds of j */
+    int lo_moves, hi_moves;  /* with the rows (online_moves) */
+    bool *needed;            /* per value: what is stepped without a frame needs it */
     int factor_value[ONLINE_PRODUCTS]; /* per factor: what is rounded to make it */
     DType factor_type[ONLINE_PRODUCTS];
     bool has_frames, lags;
     /* of a tile, uniform */
-    Val row0;          /* i64 */
-    Val first, end;    /* i32: blocks [first, end) */
-    Val whole, beyond; /* i32: those of [whole, beyond) hang over no bound */
+    Val row0;              /* i64 */
+    Val first, end;        /* i32: blocks [first, end) */
+    Val lo_least, hi_most; /* i32: bounds of j of all rows together */
+    Val whole, beyond;     /* i32: those of [whole, beyond) hang over no bound */
     /* of a consumer group */
     Val desc_q[ONLINE_SCORES], desc_k[ONLINE_SCORES], desc_v[ONLINE_PRODUCTS];
     Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds of j, by row held */
