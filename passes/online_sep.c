@@ -403,7 +403,7 @@ static Part product_of_factors(Ctx *c) {
         if (f.is == FREE) continue;
         if (f.is != PRODUCT || (n->where && k == n->nin - 1))
             return not(c, f.is == PRODUCT ? "a condition depends on it"
-                                          : "what is summed is no product with it");
+                                          : "a sum of terms does not separate");
         f = copied(c, &f);
         for (int i = 0; i < f.product.n; i++) vec_push(c->g->arena, &x.product, f.product.v[i]);
         x.is = PRODUCT;

@@ -132,6 +132,16 @@ static void test_nodes(void **state) {
                ", %6 (contract): expected step 0 to store it, found no store");
 }
 
+static void test_loops(void **state) {
+    (void)state;
+    text_fault("cast %6[m]", "cast %6[m] @ loop 0", ", %7 (cast): expected no loop 0, found one");
+    text_fault("roles mk", "roles mk frame %2",
+               ", %6 (contract): expected the loop of its frame, found none");
+    text_fault("roles mk", "roles mk loop 0 frame %2",
+               ", %6 (contract): expected a max or min of its loop as its frame, found %2\n"
+               "graph f, %6 (contract): expected a frame over the same extents, found %2");
+}
+
 static void test_reductions(void **state) {
     (void)state;
     text_fault("contract x[m, k], x[id[m]?, k] where %5[m, k] @ roles mk ",
@@ -374,11 +384,17 @@ static void test_signature(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_good),      TEST(test_reads_of_programs),
-        TEST(test_names),     TEST(test_params),
-        TEST(test_nodes),     TEST(test_reductions),
-        TEST(test_reads),     TEST(test_a_launch_check_covers_a_read),
-        TEST(test_lists),     TEST(test_structure),
+        TEST(test_good),
+        TEST(test_reads_of_programs),
+        TEST(test_names),
+        TEST(test_params),
+        TEST(test_nodes),
+        TEST(test_reductions),
+        TEST(test_loops),
+        TEST(test_reads),
+        TEST(test_a_launch_check_covers_a_read),
+        TEST(test_lists),
+        TEST(test_structure),
         TEST(test_signature),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
