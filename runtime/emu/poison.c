@@ -29,6 +29,22 @@ static uint32_t of_operands(const Warp *w, const Ins *i) {
     return bad;
 }
 
+// Does it put values together in a register, of which a part may be used alone?
+static bool packs(const Ins *i) {
+    const char *name = i->form->name;
+    if (i->o[1].cls == OPD_LIST) return !strncmp(name, "mov", 3);
+    return (!strncmp(name, "cvt", 3) && strstr(name, "x2.f32")) || !strncmp(name, "prmt", 4);
+}
+
+// Such a register is bad where all that it holds is.
+static uint32_t of_parts(const Warp *w, const Ins *i) {
+    const Opd *list = &i->o[1];
+    if (list->cls != OPD_LIST) return of(w, &i->o[1]) & of(w, &i->o[2]);
+    uint32_t bad = ALL_LANES;
+    for (int k = 0; k < list->offset; k++) bad &= of(w, element(w, list, k));
+    return bad;
+}
+
 static void set(Warp *w, const Opd *o, uint32_t m, uint32_t bad) {
     if (!in_register(o) || !o->writes) return;
     uint32_t *p = poison_at(w, o);
@@ -108,7 +124,7 @@ Step poison_step(Warp *w, const Ins *i, uint32_t m) {
         if (begins(i, "selp"))
             choose(w, i, m);
         else
-            set_all(w, i, m, of_operands(w, i));
+            set_all(w, i, m, packs(i) ? of_parts(w, i) : of_operands(w, i));
         return NEXT;
     case KIND_GLOBAL: return global(w, i, m);
     case KIND_SHARED: shared(w, i, m); return NEXT;

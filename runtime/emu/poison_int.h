@@ -4,8 +4,9 @@
 // fault is kept, and the sums that it went into are followed through the registers of their lanes
 // and through shared memory; it is reported when one of them is stored to a tensor.
 //
-// Not followed are scratch memory, where kernels that split a sum store whole tiles; what crosses
-// lanes otherwise than by shfl and shared memory (ldmatrix); predicates.
+// Two values in one register are bad if both are. Not followed are scratch memory, where kernels
+// that split a sum store whole tiles; what crosses lanes otherwise than by shfl and shared memory
+// (ldmatrix); predicates.
 #ifndef RUNTIME_EMU_POISON_INT_H
 #define RUNTIME_EMU_POISON_INT_H
 
