@@ -60,15 +60,6 @@ static inline uint16_t f32_to_f16_rz(float f) {
     return (uint16_t)(sign | (rest - 0x38000000) >> 13);
 }
 
-// tf32: an f32 of 10 bits behind the point. `add`: half a unit, for a way to round.
-static inline uint32_t f32_to_tf32(float f, uint32_t add) {
-    return f != f ? 0x7fffffff : (num_bits(f) + add) & 0xffffe000;
-}
-
-static inline uint32_t f32_to_tf32_rn(float f) {
-    return f32_to_tf32(f, 0xfff + (num_bits(f) >> 13 & 1));
-}
-
 // e4m3: no infinity, NaN 0x7f, largest 448.
 static inline float e4m3_to_f32(uint32_t v) {
     uint32_t sign = (v & 0x80) << 24, rest = v & 0x7f;

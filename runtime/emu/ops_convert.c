@@ -260,17 +260,6 @@ DOWN(rz, f16, f32_to_f16_rz, 0x7c00)
 DOWN(rn, bf16, f32_to_bf16, 0x7f80)
 DOWN(rz, bf16, f32_to_bf16_rz, 0x7f80)
 
-static inline uint32_t finite_tf32(uint32_t v) {
-    return (v & 0x7fffffff) == 0x7f800000 ? v - 0x2000 : v;
-}
-
-OP1(cvt_rna_tf32, u32, f32, f32_to_tf32(a, 0x1000))
-OP1(cvt_rna_finite_tf32, u32, f32, finite_tf32(f32_to_tf32(a, 0x1000)))
-OP1(cvt_rn_tf32, u32, f32, f32_to_tf32_rn(a))
-OP1(cvt_rn_relu_tf32, u32, f32, f32_to_tf32_rn(relu(a)))
-OP1(cvt_rz_tf32, u32, f32, f32_to_tf32(a, 0))
-OP1(cvt_rz_relu_tf32, u32, f32, f32_to_tf32(relu(a), 0))
-
 // fp8: two at a time, from two f32 or two f16; back to two f16.
 #define FP8(type, name, how)                                                                       \
     OP2(cvt_##name##type##x2, u16, f32, f32,                                                       \
