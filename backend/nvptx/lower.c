@@ -231,6 +231,7 @@ static void lower_init(Lower *l, Arena *a, const TProg *t, const Schedule *s,
     l->uniform.arena = a;
     l->narrow.arena = a;
     l->wide.arena = a;
+    l->reals.arena = a;
 }
 
 static void annotate(Lower *l) {

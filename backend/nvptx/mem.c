@@ -5,14 +5,8 @@
  * bytes (elements for the 4-bit types). Terms are added outer axes first, so that what does not
  * change in a loop is hoisted as one sum.
  */
-#include "backend/nvptx/nvptx_int.h"
+#include "backend/nvptx/mem_int.h"
 #include "backend/nvptx/ptx_int.h"
-
-typedef struct Address {
-    Frag off; /* i64 */
-    Frag ok;  /* i1; n == 0: always inside */
-    Val base;
-} Address;
 
 static Val add64(Lower *l, const void *ctx, const Val *in) {
     (void)ctx;
@@ -98,7 +92,7 @@ static Frag sum_total(Lower *l, const Sum *s) {
     return total.n ? total : frag_one(l, LLVMConstInt(l->i64, 0, 0));
 }
 
-static Address address(Lower *l, const TTensor *t, const Ix **ix, int nix, uint32_t checked) {
+Address mem_address(Lower *l, const TTensor *t, const Ix **ix, int nix, uint32_t checked) {
     Address at = {.base = param_pointer(l, t)};
     int bits = dtype_bits(t->type);
     Sum *sum = ARENA_NEW(l->arena, Sum);
@@ -158,18 +152,18 @@ static Val load_scalar(Lower *l, const TTensor *t) {
     return LLVMBuildSelect(l->b, there, mem, host, "");
 }
 
-static Val both(Lower *l, Val a, Val b) {
+Val mem_and(Lower *l, Val a, Val b) {
     if (!a || !b) return a ? a : b;
     return LLVMBuildAnd(l->b, a, b, "");
 }
 
 #define EVERY_AXIS (~(AxisSet)0)
 
-static Val in_range(Lower *l, AxisSet axes, AxisSet mask, int k) {
+Val mem_in_range(Lower *l, AxisSet axes, AxisSet mask, int k) {
     Val p = NULL;
     for (int a = 0; a < l->t->axes.n; a++) {
         const AxisState *s = &l->axis[a];
-        if (s->open && (axes >> a & 1)) p = both(l, p, s->in[frag_coord(l, mask, k, a)]);
+        if (s->open && (axes >> a & 1)) p = mem_and(l, p, s->in[frag_coord(l, mask, k, a)]);
     }
     return p;
 }
@@ -183,7 +177,7 @@ static void in_range_too(Lower *l, AxisSet deps, Address *at) {
     Frag all = frag_new(l, frag_live(l, raw) | at->ok.mask);
     for (int k = 0; k < all.n; k++) {
         Val ok = at->ok.n ? at->ok.v[frag_at(l, all.mask, k, at->ok.mask)] : NULL;
-        all.v[k] = both(l, ok, in_range(l, raw, all.mask, k));
+        all.v[k] = mem_and(l, ok, mem_in_range(l, raw, all.mask, k));
     }
     if (all.v[0]) at->ok = all; /* in is there for all elements of an axis or for none */
 }
@@ -200,7 +194,7 @@ static void in_some_too(Lower *l, AxisSet deps, Address *at) {
 Frag emit_load(Lower *l, const TInst *i) {
     const TTensor *t = &l->t->tensors.v[i->tensor];
     if (t->rank == 0 && t->mem == TM_IN) return frag_one(l, load_scalar(l, t));
-    Address at = address(l, t, i->ix, i->nix, i->checked);
+    Address at = mem_address(l, t, i->ix, i->nix, i->checked);
     in_range_too(l, l->deps[i->id], &at);
     in_some_too(l, l->deps[i->id], &at);
     Frag out = frag_new(l, at.off.mask | at.ok.mask);
@@ -211,6 +205,29 @@ Frag emit_load(Lower *l, const TInst *i) {
         out.v[k] = type_load(l, t->type, ptr, nibble, ok);
     }
     return out;
+}
+
+Val mem_rows_aligned(Lower *l, const TTensor *t, Val base, int bytes) {
+    LLVMBuilderRef e = l->entry;
+    Val all = LLVMBuildPtrToInt(e, base, l->i64, "");
+    Val size = LLVMConstInt(l->i64, (unsigned)dtype_bits(t->type) / 8, 0);
+    for (int d = 0; d + 1 < t->rank; d++)
+        all = LLVMBuildOr(e, all, LLVMBuildMul(e, param_stride(l, t, d), size, ""), "");
+    Val low = LLVMBuildAnd(e, all, LLVMConstInt(l->i64, (unsigned)bytes - 1, 0), "");
+    return LLVMBuildICmp(e, LLVMIntEQ, low, LLVMConstInt(l->i64, 0, 0), "");
+}
+
+int mem_paired_axis(const Lower *l, const TInst *i, const TTensor *t) {
+    int axis;
+    if (!l->unit_last || !i->nix || !ix_is_axis(i->ix[i->nix - 1], &axis)) return -1;
+    return l->axis[axis].open && l->axis[axis].pairs && dtype_bits(t->type) <= 32 ? axis : -1;
+}
+
+int mem_neighbour(const Lower *l, AxisSet mask, int axis) {
+    int inner = 1;
+    for (int a = axis + 1; a < l->t->axes.n; a++)
+        if (mask >> a & 1) inner *= l->axis[a].count;
+    return inner;
 }
 
 /* ---- stores
@@ -224,7 +241,7 @@ static Val first_copy(Lower *l) {
         for (int a = 0; a < l->t->axes.n; a++) used |= l->axis[a].open && l->map[a].dim == d;
         if (used) continue;
         Val zero = LLVMConstInt(l->i32, 0, 0);
-        p = both(l, p, LLVMBuildICmp(l->b, LLVMIntEQ, l->dims.v[d].lane, zero, ""));
+        p = mem_and(l, p, LLVMBuildICmp(l->b, LLVMIntEQ, l->dims.v[d].lane, zero, ""));
     }
     return p;
 }
@@ -266,19 +283,8 @@ static void store_nibbles(Lower *l, const TInst *i, const TTensor *t, const Addr
             if (in) hi = LLVMBuildSelect(l->b, in, hi, LLVMConstInt(l->i8, 0, 0), "");
             byte = LLVMBuildOr(l->b, byte, hi, "");
         }
-        ptx_store(l, 1, ptr, byte, both(l, first, in_range(l, EVERY_AXIS, mask, k)));
+        ptx_store(l, 1, ptr, byte, mem_and(l, first, mem_in_range(l, EVERY_AXIS, mask, k)));
     }
-}
-
-/* Uniform: whether every row of the last dimension starts on a multiple of `bytes`. */
-static Val rows_aligned(Lower *l, const TTensor *t, Val base, int bytes) {
-    LLVMBuilderRef e = l->entry;
-    Val all = LLVMBuildPtrToInt(e, base, l->i64, "");
-    Val size = LLVMConstInt(l->i64, (unsigned)dtype_bits(t->type) / 8, 0);
-    for (int d = 0; d + 1 < t->rank; d++)
-        all = LLVMBuildOr(e, all, LLVMBuildMul(e, param_stride(l, t, d), size, ""), "");
-    Val low = LLVMBuildAnd(e, all, LLVMConstInt(l->i64, (unsigned)bytes - 1, 0), "");
-    return LLVMBuildICmp(e, LLVMIntEQ, low, LLVMConstInt(l->i64, 0, 0), "");
 }
 
 /* Two values of 16 or 8 bits rounded together: *lo and *hi become the halves of one. */
@@ -302,12 +308,12 @@ typedef struct PairStore {
 static void store_pair(Lower *l, const PairStore *p, Val lo, Val hi, Val in_lo, Val in_hi) {
     int size = dtype_bits(p->t->type) / 8;
     Val a = stored_bits(l, p->i, p->t, lo), b = stored_bits(l, p->i, p->t, hi);
-    Val two = both(l, p->aligned, in_hi), apart = LLVMBuildNot(l->b, p->aligned, "");
+    Val two = mem_and(l, p->aligned, in_hi), apart = LLVMBuildNot(l->b, p->aligned, "");
     Val pair = size <= 2 ? round_together(l, p->t, &a, &b) : type_bits_pair(l, p->t->type, a, b);
     ptx_store_at(l, 2 * size, p->ptr, p->offset, pair, two);
-    Val one = both(l, in_lo, LLVMBuildNot(l->b, two, ""));
+    Val one = mem_and(l, in_lo, LLVMBuildNot(l->b, two, ""));
     ptx_store_at(l, size, p->ptr, p->offset, a, one);
-    ptx_store_at(l, size, p->ptr, p->offset + size, b, both(l, in_hi, apart));
+    ptx_store_at(l, size, p->ptr, p->offset + size, b, mem_and(l, in_hi, apart));
 }
 
 /* A store whose last index is an axis of which the thread holds pairs of neighbours. */
@@ -315,13 +321,12 @@ static void store_pairs(Lower *l, const TInst *i, const TTensor *t, int axis) {
     Frag v = value_of(l, i->args[0]);
     AxisState all = l->axis[axis];
     l->axis[axis].count = 1; /* of the first element; the rest are at constant distances */
-    Address at = address(l, t, i->ix, i->nix, 0);
+    Address at = mem_address(l, t, i->ix, i->nix, 0);
     l->axis[axis] = all;
-    int size = dtype_bits(t->type) / 8, inner = 1;
-    PairStore p = {i, t, rows_aligned(l, t, at.base, 2 * size), NULL, 0};
+    int size = dtype_bits(t->type) / 8;
+    PairStore p = {i, t, mem_rows_aligned(l, t, at.base, 2 * size), NULL, 0};
     AxisSet mask = v.mask | at.off.mask | axis_bit(axis);
-    for (int a = axis + 1; a < l->t->axes.n; a++)
-        if (mask >> a & 1) inner *= l->axis[a].count;
+    int inner = mem_neighbour(l, mask, axis);
     Frag shape = frag_new(l, mask);
     for (int k = 0; k < shape.n; k++) {
         int c = frag_coord(l, mask, k, axis), k1 = k + inner;
@@ -330,15 +335,8 @@ static void store_pairs(Lower *l, const TInst *i, const TTensor *t, int axis) {
         p.ptr = LLVMBuildGEP2(l->b, l->i8, at.base, &off, 1, "");
         p.offset = all.step[c] * size;
         store_pair(l, &p, v.v[frag_at(l, mask, k, v.mask)], v.v[frag_at(l, mask, k1, v.mask)],
-                   in_range(l, EVERY_AXIS, mask, k), in_range(l, EVERY_AXIS, mask, k1));
+                   mem_in_range(l, EVERY_AXIS, mask, k), mem_in_range(l, EVERY_AXIS, mask, k1));
     }
-}
-
-/* Of the last index, when neighbours of it lie side by side here and in memory; else -1. */
-static int paired_axis(const Lower *l, const TInst *i, const TTensor *t) {
-    int axis;
-    if (!l->unit_last || !i->nix || !ix_is_axis(i->ix[i->nix - 1], &axis)) return -1;
-    return l->axis[axis].open && l->axis[axis].pairs && dtype_bits(t->type) <= 32 ? axis : -1;
 }
 
 /* What a store writes of each element. Neighbours of 16 or 8 bits that the thread holds are rounded
@@ -347,12 +345,11 @@ static int paired_axis(const Lower *l, const TInst *i, const TTensor *t) {
  * NULL: there are no such neighbours. */
 static Val *rounded_pairs(Lower *l, const TInst *i, const TTensor *t, const Frag *v,
                           const Frag *all) {
-    int axis = -1, inner = 1;
+    int axis = -1;
     for (int a = 0; a < l->t->axes.n; a++)
         if ((all->mask >> a & 1) && l->axis[a].pairs) axis = a;
     if (axis < 0 || dtype_class(t->type) != DC_REAL || dtype_bits(t->type) > 16) return NULL;
-    for (int a = axis + 1; a < l->t->axes.n; a++)
-        if (all->mask >> a & 1) inner *= l->axis[a].count;
+    int inner = mem_neighbour(l, all->mask, axis);
     Val *raw = ARENA_ARRAY(l->arena, Val, all->n);
     for (int k = 0; k < all->n; k++)
         raw[k] = stored_bits(l, i, t, v->v[frag_at(l, all->mask, k, v->mask)]);
@@ -364,21 +361,21 @@ static Val *rounded_pairs(Lower *l, const TInst *i, const TTensor *t, const Frag
 
 /* Which elements are there: of axes on which the place does not depend, element 0. */
 static Val stored(Lower *l, AxisSet once, AxisSet mask, int k) {
-    Val p = in_range(l, ~once, mask, k);
+    Val p = mem_in_range(l, ~once, mask, k);
     for (int a = 0; a < l->t->ngrid && once >> a; a++)
-        if (once >> a & 1) p = both(l, p, l->axis[a].first);
+        if (once >> a & 1) p = mem_and(l, p, l->axis[a].first);
     return p;
 }
 
 void emit_store(Lower *l, const TInst *i) {
     const TTensor *t = &l->t->tensors.v[i->tensor];
-    int pairs = paired_axis(l, i, t);
+    int pairs = mem_paired_axis(l, i, t);
     AxisSet once = l->once ? tile_once(l->t, l->deps, i) : 0;
     if (pairs >= 0 && !once) {
         store_pairs(l, i, t, pairs);
         return;
     }
-    Address at = address(l, t, i->ix, i->nix, 0);
+    Address at = mem_address(l, t, i->ix, i->nix, 0);
     Frag v = value_of(l, i->args[0]);
     Val first = first_copy(l);
     int bits = dtype_bits(t->type);
@@ -392,6 +389,6 @@ void emit_store(Lower *l, const TInst *i) {
         Val off = at.off.v[frag_at(l, all.mask, k, at.off.mask)];
         Val ptr = LLVMBuildGEP2(l->b, l->i8, at.base, &off, 1, "");
         Val x = raw ? raw[k] : stored_bits(l, i, t, v.v[frag_at(l, all.mask, k, v.mask)]);
-        ptx_store(l, bits / 8, ptr, x, both(l, first, stored(l, once, all.mask, k)));
+        ptx_store(l, bits / 8, ptr, x, mem_and(l, first, stored(l, once, all.mask, k)));
     }
 }

@@ -90,6 +90,13 @@ typedef struct Poly {
     double c[POLY_MAX + 1];
 } Poly;
 
+/* base + add, exactly; *used: somebody asked. */
+typedef struct RealOf {
+    Val base;
+    double add;
+    bool *used;
+} RealOf;
+
 typedef struct Lower {
     Arena *arena;
     const Plan *plan;  /* the steps around; NULL: none */
@@ -123,6 +130,7 @@ typedef struct Lower {
     Map uniform; /* Ix * -> value in the entry block */
     Map narrow;  /* (rounded value, type) -> its stored bits */
     Map wide;    /* 16 stored bits -> the f32 that they were rounded from */
+    Map reals;   /* an i64 -> RealOf *: the same number, as an f32 */
     Val shared;  /* placeholder of the shared buffer; NULL: none */
     int shared_bytes;
     bool math;      /* a function of libclc is used */
@@ -197,6 +205,14 @@ Val op_emit_exact(Lower *l, Op op, DType type, Val a, Val b); /* no contraction:
 Frag emit_load(Lower *l, const TInst *i);
 void emit_store(Lower *l, const TInst *i);
 Val stored_bits(Lower *l, const TInst *i, const TTensor *t, Val v); /* what a store writes */
+
+/* ---- mem_pairs.c ---- */
+
+/* Loads of 16 or 32 bits whose neighbours lie side by side here and in memory, two at once where
+ * rows are aligned: of each pair a word, the first in the low half, at its first element. */
+bool load_is_paired(const Lower *l, const TInst *i);
+Frag emit_load_words(Lower *l, const TInst *i);
+Frag load_of_words(Lower *l, const TInst *i, const Frag *words);
 
 /* ---- loop.c: loops, carried values and their merge
  * ------------------------------------------------------ */

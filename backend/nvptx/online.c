@@ -375,6 +375,7 @@ static void facts(On *on) {
     on->cut_hi = cuts(on, o->loop->hi, true);
     on->scrub_lo = !ix_is_const(o->loop->lo, NULL);
     on->scrub_hi = o->loop->hi != l->t->axes.v[o->j].extent;
+    on_index_facts(on);
     on->needed = ARENA_ARRAY(l->arena, bool, l->t->nvalues + 1);
     on->lags = on->t.early > 0;
     for (int c = 0; c < o->loop->carries.n; c++) {
@@ -420,7 +421,10 @@ static void at_most(On *on, Kernel *k, const Ix *x, int64_t n) {
     IxPool *p = on->o.t->ix;
     KGuard g = {.kind = KG_NONNEG, .ix = ix_sub(p, ix_const(p, n), x)};
     int64_t c;
-    if (!ix_is_const(g.ix, &c) || c < 0) vec_push(on->l->arena, &k->guards, g);
+    if (ix_is_const(g.ix, &c) && c >= 0) return;
+    for (int i = 0; i < k->guards.n; i++)
+        if (k->guards.v[i].kind == KG_NONNEG && k->guards.v[i].ix == g.ix) return;
+    vec_push(on->l->arena, &k->guards, g);
 }
 
 static void guards(On *on, Kernel *k) {
@@ -452,6 +456,12 @@ static void guards(On *on, Kernel *k) {
     for (int a = 0; a < t->ngrid; a++) at_most(on, k, t->axes.v[a].extent, MOST);
     at_most(on, k, t->axes.v[on->o.j].extent, MOST);
     at_most(on, k, k->tiles, MOST);
+    for (int i = 0; i < on->bounds.n; i++) {
+        const OnBound *x = &on->bounds.v[i];
+        if (!*x->used) continue;
+        at_most(on, k, x->hi, x->most);
+        at_most(on, k, ix_neg(p, x->lo), x->most);
+    }
 }
 
 bool online_emit(Lower *l, Kernel *k, Diags *d) {

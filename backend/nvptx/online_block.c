@@ -4,6 +4,9 @@
  * columns two. The body of the loop is worked on by slabs of columns, each an open axis j, in two
  * turns: what no frame is needed for, which gives the reductions that frames are; then the rest.
  *
+ * Elements of tensors that the body reads are loaded while the scores are made, as many as there
+ * are registers for; the others when those of a slab before have been used.
+ *
  * A frame may lag (tile.h): the block is computed in the frame that stood before it, which is known
  * early, so that its exponentials need not wait for its maximum; where that is too far ahead for
  * any row of the warp, which is rare, the frame moves after all and the first slab, all that has
@@ -51,6 +54,12 @@ static void slab_leave(On *on, OnSlab *p) {
     l->axis[on->o.j].open = false;
 }
 
+enum { WORDS = 36, CHUNK = 32 }; /* registers of what is loaded ahead; columns */
+
+static int word_regs(const On *on, int cols) {
+    return on->word_regs * cols / 8;
+}
+
 void on_block_open(On *on, OnBlock *b, Val i) {
     Lower *l = on->l;
     b->at = LLVMBuildMul(l->b, i, i32c(l, on->t.j), "");
@@ -61,11 +70,15 @@ void on_block_open(On *on, OnBlock *b, Val i) {
         b->hi[r] = LLVMBuildSub(l->b, on->hi[r], b->at, "");
     }
     int early = on->lags && !b->first ? on->t.early : 0;
-    b->slabs = early ? 2 : 1;
-    if (early) lay_slab(on, b, &b->slab[0], 0, early);
-    lay_slab(on, b, &b->slab[b->slabs - 1], early, on->t.j - early);
-    for (int p = 0; p < b->slabs; p++)
-        memcpy(b->slab[p].value, l->value, sizeof(Frag) * (size_t)(l->t->nvalues + 1));
+    bool many = word_regs(on, on->t.j) > WORDS;
+    for (int at = 0, n; at < on->t.j; at += n) {
+        OnSlab *p = &b->slab[b->slabs++];
+        n = early && !at ? early : on->t.j - at;
+        if (many && n > CHUNK && b->slabs < SLABS) n = CHUNK;
+        lay_slab(on, b, p, at, n);
+        p->waits = word_regs(on, at + n) > WORDS;
+        memcpy(p->value, l->value, sizeof(Frag) * (size_t)(l->t->nvalues + 1));
+    }
 }
 
 /* ---- elements ---- */
@@ -101,9 +114,31 @@ Val on_condition(On *on, OnBlock *b, const OnSlab *p, const OnlineInst *x, int r
 
 /* ---- the body ---- */
 
+static bool is_words(const On *on, const TInst *i) {
+    return i->kind == T_LOAD && on->words[i->id];
+}
+
 static void emit(On *on, const TInst *i) {
-    if (i->kind == T_OP && on_exponential(on, i)) return;
-    emit_inst(on->l, i);
+    if (i->kind == T_INDEX)
+        on_index_emit(on, i);
+    else if (i->kind != T_OP || !(on_exponential(on, i) || on_index_op(on, i)))
+        emit_inst(on->l, i);
+}
+
+static void load_words(On *on) {
+    for (int k = 0; k < on->o.body.n; k++) {
+        const TInst *i = on->o.body.v[k].i;
+        if (is_words(on, i)) on->l->value[i->id] = emit_load_words(on->l, i);
+    }
+}
+
+/* What was loaded as words is looked at when it is used, so that it stays words until then. */
+static void open_words(On *on) {
+    Lower *l = on->l;
+    for (int k = 0; k < on->o.body.n; k++) {
+        const TInst *i = on->o.body.v[k].i;
+        if (is_words(on, i)) l->value[i->id] = load_of_words(l, i, &l->value[i->id]);
+    }
 }
 
 enum Turn { EARLY, UNFRAMED, FRAMED };
@@ -111,8 +146,9 @@ enum Turn { EARLY, UNFRAMED, FRAMED };
 static void emit_turn(On *on, enum Turn turn) {
     for (int k = 0; k < on->o.body.n; k++) {
         const OnlineInst *x = &on->o.body.v[k];
-        if (x->factor || x->i->kind == T_STEP) continue;
-        enum Turn its = x->framed ? FRAMED : x->early ? EARLY : UNFRAMED;
+        if (x->factor || x->i->kind == T_STEP || is_words(on, x->i)) continue;
+        bool early = x->early && !on->deferred[x->i->id];
+        enum Turn its = x->framed ? FRAMED : early ? EARLY : UNFRAMED;
         if (its == turn) emit(on, x->i);
     }
 }
@@ -121,6 +157,7 @@ void on_block_early(On *on, OnBlock *b) {
     for (int p = 0; p < b->slabs; p++) {
         on_slab_enter(on, &b->slab[p]);
         emit_turn(on, EARLY);
+        if (!b->slab[p].waits) load_words(on);
         slab_leave(on, &b->slab[p]);
     }
 }
@@ -282,14 +319,28 @@ static void track(On *on, OnBlock *b, OnState *s) {
     }
 }
 
+/* Loads what the next of the slabs that wait will need. */
+static void load_waiting(On *on, OnBlock *b) {
+    for (int p = 0; p < b->slabs; p++) {
+        if (!b->slab[p].waits) continue;
+        b->slab[p].waits = false;
+        on_slab_enter(on, &b->slab[p]);
+        load_words(on);
+        slab_leave(on, &b->slab[p]);
+        return;
+    }
+}
+
 void on_block_values(On *on, OnBlock *b, OnState *s) {
     Val now[ONLINE_ROWS][ROWS_HELD], part[ONLINE_ROWS][ROWS_HELD];
     OnChains unframed = {0}, framed = {0};
     for (int p = 0; p < b->slabs; p++) {
         on_slab_enter(on, &b->slab[p]);
         show_scores(on, b, &b->slab[p]);
+        open_words(on);
         emit_turn(on, UNFRAMED);
         slab_leave(on, &b->slab[p]);
+        load_waiting(on, b);
         on_rows_fold(on, b, &b->slab[p], false, unframed);
     }
     on_rows_join(on, false, unframed, now);

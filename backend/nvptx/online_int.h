@@ -1,7 +1,8 @@
 /* online_int.h - what the files of the online kernel share: online.c (the kernel, its roles, which
  * tile), online_load.c (who loads), online_tile.c (who multiplies: the blocks of a tile, and what
  * follows them), online_block.c (a block: what is computed of its elements), online_row.c (what is
- * carried over rows, and frames), online_exp.c (exponentials of sums). */
+ * carried over rows, and frames), online_exp.c (exponentials of sums), online_index.c (what is made
+ * of indices). */
 #ifndef FK_NVPTX_ONLINE_INT_H
 #define FK_NVPTX_ONLINE_INT_H
 
@@ -9,6 +10,13 @@
 #include "ir/online.h"
 
 enum { ROWS_HELD = 2 }; /* of 64, by a thread */
+
+/* Where it is used, an index is taken for no further from 0 than `most`. */
+typedef struct OnBound {
+    const Ix *lo, *hi;
+    int64_t most;
+    bool *used;
+} OnBound;
 
 typedef struct On {
     Wg w; /* the tile after the loop, and what all roles know */
@@ -20,6 +28,11 @@ typedef struct On {
     bool cut_lo, cut_hi;     /* a block may hang over the bounds of j */
     int lo_moves, hi_moves;  /* with the rows (online_moves) */
     bool *needed;            /* per value: what is stepped without a frame needs it */
+    bool *late;              /* per value: depends on a score or a frame */
+    bool *words;             /* per value: loaded as words of two neighbours */
+    int word_regs;           /* of 8 columns */
+    bool *deferred;          /* per value: needs no score, waits for them all the same */
+    VEC(OnBound) bounds;
     int factor_value[ONLINE_PRODUCTS]; /* per factor: what is rounded to make it */
     DType factor_type[ONLINE_PRODUCTS];
     bool has_frames, lags;
@@ -48,14 +61,17 @@ typedef struct OnSlab {
     int from, cols;
     AxisState j;
     Frag *value;
+    bool waits; /* for registers: its words are loaded when those of a slab before were used */
 } OnSlab;
+
+enum { SLABS = 8 };
 
 typedef struct OnBlock {
     bool masked, first;
     Val at, col;                      /* i32, i64: the thread's first column */
     Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds, from that column on; where masked */
     Val *score[ONLINE_SCORES];
-    OnSlab slab[2];
+    OnSlab slab[SLABS];
     int slabs;
     Val frame[ONLINE_ROWS][ROWS_HELD]; /* of a frame: that which the block is computed in */
 } OnBlock;
@@ -118,6 +134,11 @@ bool on_tracks(const On *on, int row);
 /* Where frames do not lag, the one that followers are in is what it is after the
  * block before. */
 void on_rows_ref(On *on, OnState *s);
+
+/* ---- online_index.c ---- */
+void on_index_facts(On *on); /* fills late, words, deferred */
+void on_index_emit(On *on, const TInst *i);
+bool on_index_op(On *on, const TInst *i); /* true when it made the value */
 
 /* ---- online_exp.c: true when it made the value ---- */
 bool on_exponential(On *on, const TInst *i);

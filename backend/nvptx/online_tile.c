@@ -251,8 +251,8 @@ static OnState one_block(On *on, OnState before, Val i, bool masked, bool first,
     Lower *l = on->l;
     OnState s = state_copy(on, &before);
     OnBlock b = {.masked = masked, .first = first};
-    Map narrow = l->narrow, wide = l->wide;
-    l->narrow = l->wide = (Map){.arena = l->arena};
+    Map narrow = l->narrow, wide = l->wide, reals = l->reals;
+    l->narrow = l->wide = l->reals = (Map){.arena = l->arena};
     bool turns = l->s->pingpong;
     on_rows_ref(on, &s);
     on_block_open(on, &b, i);
@@ -279,7 +279,7 @@ static OnState one_block(On *on, OnState before, Val i, bool masked, bool first,
     for (int k = 0; k < on->o.nrows; k++)
         for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++)
             s.ref[k][r] = on_frame_left(on, k, s.row[k][r], b.frame[k][r]);
-    l->narrow = narrow, l->wide = wide;
+    l->narrow = narrow, l->wide = wide, l->reals = reals;
     return s;
 }
 

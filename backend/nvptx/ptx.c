@@ -80,17 +80,27 @@ static Ty width_type(const Lower *l, int bytes) {
     return bytes == 1 ? l->i8 : bytes == 2 ? l->i16 : bytes == 4 ? l->i32 : l->i64;
 }
 
+static const char *offset_text(Lower *l, int64_t offset) {
+    return offset ? arena_printf(l->arena, "+%lld", (long long)offset) : "";
+}
+
 Val ptx_load(Lower *l, int bytes, Val ptr, Val pred) {
+    return ptx_load_at(l, bytes, ptr, 0, pred);
+}
+
+Val ptx_load_at(Lower *l, int bytes, Val ptr, int64_t offset, Val pred) {
     Ty t = width_type(l, bytes);
     if (!pred) {
+        Val by = LLVMConstInt(l->i64, (uint64_t)offset, 1);
+        if (offset) ptr = LLVMBuildGEP2(l->b, l->i8, ptr, &by, 1, "");
         Val v = LLVMBuildLoad2(l->b, t, ptr, "");
         unsigned kind = LLVMGetMDKindIDInContext(l->cx, "invariant.load", 14);
         LLVMSetMetadata(v, kind, LLVMMetadataAsValue(l->cx, LLVMMDNodeInContext2(l->cx, NULL, 0)));
         return v;
     }
     int w = width_log(bytes);
-    const char *text = arena_printf(l->arena, "mov.%s $0, 0;\n\t@$2 ld.global.nc.%s $0, [$1];",
-                                    mov_name[w], width_name[w]);
+    const char *text = arena_printf(l->arena, "mov.%s $0, 0;\n\t@$2 ld.global.nc.%s $0, [$1%s];",
+                                    mov_name[w], width_name[w], offset_text(l, offset));
     const char *regs = arena_printf(l->arena, "=&%c,l,b", width_reg[w]);
     Val arg[2] = {ptr, pred};
     Val v = ptx_asm(l, text, regs, ASM_PURE, bytes == 1 ? l->i16 : t, arg, 2);
@@ -107,8 +117,8 @@ void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred) {
 void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred) {
     int w = width_log(bytes);
     if (bytes == 1) v = LLVMBuildZExt(l->b, v, l->i16, "");
-    const char *at = offset ? arena_printf(l->arena, "+%lld", (long long)offset) : "";
-    const char *text = arena_printf(l->arena, "@$2 st.global.%s [$0%s], $1;", width_name[w], at);
+    const char *text = arena_printf(l->arena, "@$2 st.global.%s [$0%s], $1;", width_name[w],
+                                    offset_text(l, offset));
     const char *regs = arena_printf(l->arena, "l,%c,b,~{memory}", width_reg[w]);
     Val arg[3] = {ptr, v, pred};
     ptx_asm(l, text, regs, ASM_EFFECT, LLVMVoidTypeInContext(l->cx), arg, 3);

@@ -26,6 +26,7 @@ Val ptx_shfl_xor(Lower *l, Val v, int mask); /* i32, f32 or i64; whole warps */
 /* Global memory, `bytes` of 1, 2, 4, 8 as an int of that width. Reads are of data that no thread
  * of the launch writes (ld.global.nc). pred NULL: always; else 0 / nothing where it is false. */
 Val ptx_load(Lower *l, int bytes, Val ptr, Val pred);
+Val ptx_load_at(Lower *l, int bytes, Val ptr, int64_t offset, Val pred);
 void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred);
 void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred); /* pred: given */
 

@@ -265,7 +265,13 @@ Val type_widen(Lower *l, DType from, DType to, Val v) {
         if (to == DT_f32) return LLVMBuildUIToFP(l->b, v, l->f32, "");
         return LLVMBuildZExt(l->b, v, reg_type(l, to), "");
     }
-    if (to == DT_f32) return LLVMBuildSIToFP(l->b, v, l->f32, "");
+    if (to == DT_f32) {
+        const intptr_t *known = map_get(&l->reals, &v, sizeof v);
+        if (!known) return LLVMBuildSIToFP(l->b, v, l->f32, "");
+        const RealOf *r = (const RealOf *)*known;
+        *r->used = true;
+        return LLVMBuildFAdd(l->b, r->base, const_real(l, r->add), "");
+    }
     if (to == DT_i32 && from == DT_i64) return LLVMBuildTrunc(l->b, v, l->i32, ""); /* wraps */
     if (to == DT_i64 && from == DT_i32) return LLVMBuildSExt(l->b, v, l->i64, "");
     FK_BUG("%s does not widen to %s", dtype_name(from), dtype_name(to));
