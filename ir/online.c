@@ -52,11 +52,26 @@ static const TInst *made_by(const Find *f, int id) {
 
 /* ---- scores ---- */
 
-static int own_axis(const Find *f, const TInst *load, const TInst *other, int last) {
+/* How much speaks for an axis as that of rows: j is bounded by it, by data of it; j is as long; it
+ * may have many positions. */
+static int worth(const Find *f, int axis) {
+    const TInst *loop = f->o->loop;
+    const Ix *extent = f->t->axes.v[axis].extent;
+    uint64_t bounds = tile_ix_deps(f->deps, loop->lo) | tile_ix_deps(f->deps, loop->hi);
+    int64_t n;
+    int w = !ix_is_const(extent, &n) || n >= 64 ? 1 : 0;
+    if (extent == f->t->axes.v[f->o->j].extent) w += 2;
+    if (bounds & bit(axis)) w += 4;
+    return w + (ix_uses_axis(loop->lo, axis) || ix_uses_axis(loop->hi, axis) ? 8 : 0);
+}
+
+/* Of the grid axes that one load has and the other has not, the most worth, later ones first. */
+static int own_axis(const Find *f, const TInst *load, const TInst *other) {
     uint64_t own = load_axes(f, load) & ~load_axes(f, other);
-    for (int a = last - 1; a >= 0; a--)
-        if (own & bit(a)) return a;
-    return -1;
+    int best = -1;
+    for (int a = f->t->ngrid - 1; a >= 0; a--)
+        if (own & bit(a) && (best < 0 || worth(f, a) > worth(f, best))) best = a;
+    return best;
 }
 
 static bool find_score(Find *f, const TInst *loop) {
@@ -70,7 +85,7 @@ static bool find_score(Find *f, const TInst *loop) {
                   f->t->axes.v[o->j].name);
     OnlineScore *s = &o->score[o->nscores++];
     *s = (OnlineScore){.loop = loop, .carry = loop->carries.v[0].id, .k = loop->axis};
-    int rows = own_axis(f, a, b, f->t->ngrid);
+    int rows = own_axis(f, a, b);
     if (rows < 0 || (o->rows >= 0 && o->rows != rows))
         return no(f->why, "the products do not have rows of their own, the same ones");
     o->rows = rows;

@@ -7,6 +7,8 @@
  *     pointwise ops, indices, loads and constants, over rows and j
  *     steps     of carries over rows: any reduction of what was computed; and of products: sums of
  *               something over rows and j times a load over j and columns (a grid axis)
+ * Rows are a grid axis that the first factor of every score has and the second has not; of several
+ * one that bounds j, is as long as j, is not known to be short, is the last.
  * Steps may stand in guards. Carries may have frames (tile.h). Before and after the loop everything
  * is pointwise, as in mma.h; stores are over rows and columns, or over rows alone.
  */

@@ -9,9 +9,19 @@
  * general kernel is predicted to take; NULL: more than what was added, or nothing is known. */
 const Ix *schedule_wgmma(PassCtx *cx, Step *step);
 
+/* May cut an axis of the step's program in two. */
+void schedule_online(PassCtx *cx, Step *step);
+
+/* The program with one more axis of the grid, at `at` among all (schedule_view.c). ix makes of an
+ * index expression of the program one of the copy. */
+typedef const Ix *ViewIx(const void *view, const Ix *x);
+TProg *schedule_view(const TProg *t, int at, TAxis more, ViewIx *ix, const void *view);
+
 /* The program with an axis of one position before all others (schedule_vector.c). */
 TProg *schedule_with_row(const TProg *t);
-void schedule_online(PassCtx *cx, Step *step);
+/* The program with an axis in two, the second of which are rows of what online.h takes; NULL: there
+ * is none such (schedule_group.c). */
+TProg *schedule_with_group(const TProg *t);
 
 /* Slabs of what follows the loop (schedule_slab.c). */
 typedef struct SlabShape {

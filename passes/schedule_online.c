@@ -22,12 +22,20 @@ typedef struct Shape { /* a candidate */
     int stages, ahead; /* buffers for each block; of the rows' factors */
     bool persistent, pingpong;
     bool over; /* what is stored goes where the rows' factors were */
+    bool few;  /* for few rows: memory decides; what is stored comes from registers */
     /* Measured (tests/bench/RESULTS.md): of what the tensor core could do in a block, in percent;
      * cycles of a tile beside its blocks, and where blocks are cut by bounds that move. */
     int percent, tile, masked;
 } Shape;
 
 static const Shape shapes[] = {
+    /* cycles of these: those of the shapes of one group below */
+    {NARROW, .groups = 1, .block = 128, .early = 32, .stages = 5, .ahead = 2, .persistent = true,
+     .few = true, .percent = 60, .tile = 4400, .masked = 1300},
+    {MIDDLE, .groups = 1, .block = 128, .early = 32, .stages = 3, .ahead = 2, .persistent = true,
+     .few = true, .percent = 60, .tile = 4400, .masked = 1300},
+    {WIDE, .groups = 1, .block = 64, .early = 16, .stages = 3, .ahead = 1, .persistent = true,
+     .few = true, .percent = 50, .tile = 4000, .masked = 1300},
     {NARROW, .groups = 3, .block = 128, .stages = 3, .ahead = 2, .persistent = true,
      .pingpong = true, .percent = 61, .tile = 2300, .masked = 3300},
     {NARROW, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
@@ -105,9 +113,25 @@ static const Ix *ceil_div(IxPool *p, const Ix *x, int n) {
     return ix_div(p, ix_add(p, x, ix_const(p, n - 1)), ix_const(p, n));
 }
 
+/* Nanoseconds that memory takes for what is loaded for each block, once, at 4 TB/s. */
+static const Ix *memory(const Attempt *x) {
+    IxPool *p = x->t->ix;
+    const Ix *bytes = ix_const(p, 0);
+    for (int k = 0; k < x->o->nscores + x->o->nproducts; k++) {
+        bool score = k < x->o->nscores;
+        const TInst *load = score ? x->o->score[k].b.load : x->o->product[k - x->o->nscores].b.load;
+        const TTensor *of = &x->t->tensors.v[load->tensor];
+        const Ix *n = ix_const(p, dtype_bits(of->type) / 8);
+        for (int d = 0; d < of->rank; d++) n = ix_mul(p, n, of->dims[d]);
+        bytes = ix_add(p, bytes, n);
+    }
+    return ix_div(p, bytes, ix_const(p, 4000));
+}
+
 /* Nanoseconds, at 1.7 GHz. Blocks of a tile take the tensor core's cycles, of which a shape gets
  * `percent`. Where bounds of j move with the rows, half of the blocks are there, and tiles are
- * handed out longest first: none waits for a round of all. */
+ * handed out longest first: none waits for a round of all. Memory takes its time meanwhile; an
+ * eighth of the shorter of both is not hidden. */
 static const Ix *price(const Attempt *x, const Shape *c) {
     const TProg *t = x->t;
     const Online *o = x->o;
@@ -137,7 +161,8 @@ static const Ix *price(const Attempt *x, const Shape *c) {
         all = ix_mul(p, ceil_div(p, tiles, sms), tile);
     }
     all = ix_div(p, ix_mul(p, all, ix_const(p, 10)), ix_const(p, 17));
-    return ix_add(p, all, ix_const(p, 2000));
+    const Ix *bytes = memory(x), *less = ix_div(p, ix_min(p, all, bytes), ix_const(p, 8));
+    return ix_add(p, ix_add(p, ix_max(p, all, bytes), less), ix_const(p, 2000));
 }
 
 /* ---- a schedule ---- */
@@ -178,12 +203,19 @@ static bool has_frames(const Online *o) {
     return false;
 }
 
+/* What is loaded for each block is read again by the tiles of other rows, if there are others. */
+static SEvict evict_blocks(const Attempt *x) {
+    int64_t n;
+    return ix_is_const(x->t->axes.v[x->o->rows].extent, &n) && n <= 64 ? EVICT_first : EVICT_last;
+}
+
 static Schedule *make(const Attempt *x, const Shape *c, bool stage) {
     Arena *a = x->cx->arena;
     const Online *o = x->o;
     Schedule *s = ARENA_NEW(a, Schedule);
     const uint64_t *deps = tile_deps(a, x->t);
     int early = has_frames(o) ? c->early : 0;
+    SEvict evict = evict_blocks(x);
     s->name = arena_printf(a, "online_%dx%d%s%s%s%s", 64 * c->groups, c->block,
                            early ? arena_printf(a, "_lag%d", early) : "", c->over ? "_over" : "",
                            c->persistent ? "_persistent" : "", c->pingpong ? "_pingpong" : "");
@@ -202,10 +234,9 @@ static Schedule *make(const Attempt *x, const Shape *c, bool stage) {
     for (int k = 0; k < o->nscores; k++) {
         lay(a, s, o->score[k].k, held(x, o->score[k].k));
         in_smem(a, s, o->score[k].a.load, c->ahead, EVICT_first);
-        in_smem(a, s, o->score[k].b.load, c->stages, EVICT_last);
+        in_smem(a, s, o->score[k].b.load, c->stages, evict);
     }
-    for (int p = 0; p < o->nproducts; p++)
-        in_smem(a, s, o->product[p].b.load, c->stages, EVICT_last);
+    for (int p = 0; p < o->nproducts; p++) in_smem(a, s, o->product[p].b.load, c->stages, evict);
     SRole load = {"load", 4, c->groups == 3 ? 32 : c->groups == 2 ? 24 : 40};
     SRole mma = {"mma", 4 * c->groups, c->groups == 3 ? 160 : c->groups == 2 ? 240 : 232};
     vec_push(a, &s->roles, load);
@@ -215,10 +246,22 @@ static Schedule *make(const Attempt *x, const Shape *c, bool stage) {
     return s;
 }
 
+/* One group has all rows that there are; or there may be few of them, and dimensions are known: a
+ * ladder has no place for more shapes. */
+static bool suits(const Attempt *x, const Shape *c) {
+    const Online *o = x->o;
+    const Ix *rows = x->t->axes.v[o->rows].extent;
+    int64_t n;
+    if (ix_is_const(rows, &n)) return n <= 64 ? c->groups == 1 : !c->few;
+    if (!c->few) return true;
+    return !x->wide && rows != x->t->axes.v[o->j].extent && !ix_uses_axis(o->loop->lo, o->rows) &&
+           !ix_uses_axis(o->loop->hi, o->rows);
+}
+
 static void attempt(const Attempt *x, Step *step) {
     for (int k = 0; k < SHAPES; k++) {
-        if (!(shapes[k].widths & widths(x))) continue;
-        Schedule *s = make(x, &shapes[k], true);
+        if (!(shapes[k].widths & widths(x)) || !suits(x, &shapes[k])) continue;
+        Schedule *s = make(x, &shapes[k], !shapes[k].few);
         if (!fits(x, s)) s = make(x, &shapes[k], false);
         if (fits(x, s) && step->schedules.n < MOST) vec_push(x->cx->arena, &step->schedules, s);
     }
@@ -231,14 +274,22 @@ static bool all_known(const TProg *t, const Online *o) {
     return known;
 }
 
+static bool find(PassCtx *cx, const TProg *t, Online *o) {
+    Str why = {0};
+    bool is = online_find(cx->arena, t, o, &why);
+    str_free(&why);
+    return is;
+}
+
 /* Adds what suits; nothing when the program has another shape or the target no wgmma. */
 void schedule_online(PassCtx *cx, Step *step) {
     Online o;
-    Str why = {0};
-    bool is =
-        (cx->target->has & TGT_W) && !cx->strict && online_find(cx->arena, step->tile, &o, &why);
-    str_free(&why);
-    if (!is) return;
+    if (!(cx->target->has & TGT_W) || cx->strict || step->schedules.n) return;
+    if (!find(cx, step->tile, &o)) {
+        TProg *t = schedule_with_group(step->tile);
+        if (!t || !find(cx, t, &o)) return;
+        step->tile = t;
+    }
     Attempt x = {cx, step->tile, &o, 0};
     if (all_known(step->tile, &o)) {
         attempt(&x, step);
