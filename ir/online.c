@@ -38,7 +38,6 @@ static bool flatten(Find *f, const TBlock *b, const OnlineInst *around) {
             continue;
         }
         if (x.i->kind == T_STORE) return no(f->why, "a store in the loop");
-        if (x.i->kind == T_LOOP && around) return no(f->why, "a loop in a guard");
         vec_push(f->a, &f->o->body, x);
     }
     return true;
@@ -151,7 +150,8 @@ static bool find_step(Find *f, const TInst *i) {
         if (o->row[k].c == c) return no(f->why, "a carried value is stepped twice");
     if (f->deps[c->id] & bit(o->cols)) return find_product(f, c, i);
     if (o->nrows == ONLINE_ROWS) return no(f->why, "more than %d values over rows", ONLINE_ROWS);
-    if (c->type != DT_f32) return no(f->why, "%s is no real", c->name ? c->name : "a value");
+    if (c->type != DT_f32 && c->type != DT_i32 && c->type != DT_i64)
+        return no(f->why, "%s is no number", c->name ? c->name : "a value");
     o->row[o->nrows++] = (OnlineRow){c, i};
     return true;
 }
@@ -301,6 +301,10 @@ bool online_find(Arena *a, const TProg *t, Online *o, Str *why) {
     for (int p = 0; p < o->nproducts; p++)
         if (o->product[p].b.type != DT_bf16 && o->product[p].b.type != DT_f16)
             return no(why, "a factor over columns is not of a 16-bit float type");
+    for (int p = 0; p < o->nproducts; p++)
+        for (int k = 0; k < o->body.n; k++)
+            if (o->body.v[k].i == o->product[p].step)
+                o->product[p].holes = online_leaves_out(a, o, &o->body.v[k]);
     return check_begins(&f);
 }
 

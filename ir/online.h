@@ -9,15 +9,16 @@
  *               something over rows and j times a load over j and columns (a grid axis)
  * Rows are a grid axis that the first factor of every score has and the second has not; of several
  * one that bounds j, is as long as j, is not known to be short, is the last.
- * Steps may stand in guards. Carries may have frames (tile.h). Before and after the loop everything
- * is pointwise, as in mma.h; stores are over rows and columns, or over rows alone.
+ * All may stand in guards; what does is computed for all elements, and stepped for some. Carries
+ * may have frames (tile.h). Before and after the loop everything is pointwise, as in mma.h; stores
+ * are over rows and columns, or over rows alone.
  */
 #ifndef FK_IR_ONLINE_H
 #define FK_IR_ONLINE_H
 
 #include "ir/mma.h"
 
-enum { ONLINE_SCORES = 4, ONLINE_PRODUCTS = 4, ONLINE_ROWS = 16 };
+enum { ONLINE_SCORES = 4, ONLINE_PRODUCTS = 4, ONLINE_ROWS = 16, ONLINE_USED = 2 };
 
 typedef struct OnlineScore {
     const TInst *loop;
@@ -31,6 +32,7 @@ typedef struct OnlineProduct {
     int element; /* value over rows and j */
     MmaFactor b; /* over columns, k is j */
     int factor;  /* number of its element among those of all products, equal ones once */
+    bool holes;  /* between the bounds of j, no row at all may have an element */
 } OnlineProduct;
 
 typedef struct OnlineRow { /* a carry over rows */
@@ -63,6 +65,9 @@ typedef struct Online {
 /* False with a reason when the program is not of this shape. What mma.h takes is not. */
 bool online_find(Arena *a, const TProg *t, Online *o, Str *why);
 
+/* May the step of a product, between the bounds of j, leave out an element for every row? */
+bool online_leaves_out(Arena *a, const Online *o, const OnlineInst *step);
+
 /* A score as mma.h has it: its rows, j, k. */
 Mma online_score_view(const Online *o, int score);
 
@@ -87,6 +92,7 @@ typedef struct OnlineTiles {
     OnlineSmem q[ONLINE_SCORES], k[ONLINE_SCORES], v[ONLINE_PRODUCTS];
     int early; /* columns of j that are worked on before a frame is known to hold */
     int bars_at;
+    int used_at, used_words; /* bits of a block's elements that some row has; 0: not needed */
 } OnlineTiles;
 
 bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, OnlineTiles *w,

@@ -133,6 +133,14 @@ static bool fits_over(const Online *o, const OnlineTiles *w, Str *why) {
     return true;
 }
 
+/* Words for each product, in two places at least; bytes. */
+static int lay_used(const Online *o, OnlineTiles *w) {
+    int slots = w->stages > 1 ? w->stages : 2;
+    for (int p = 0; p < o->nproducts; p++)
+        if (o->product[p].holes) w->used_words = (w->j / 4 + 31) / 32;
+    return slots * o->nproducts * w->used_words * 4 * 4 * w->out.groups * 4;
+}
+
 bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, OnlineTiles *w,
                      Str *why) {
     *w = (OnlineTiles){0};
@@ -152,7 +160,8 @@ bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, Onl
     out->pair_rows = out->pair_cols = out->split = 1;
     int slabs = out->over ? 0 : out->groups * out->ring * out->chunk_bytes;
     w->bars_at = out->stage_bytes + slabs;
-    out->smem = w->bars_at + BARRIERS;
+    w->used_at = w->bars_at + BARRIERS;
+    out->smem = w->used_at + lay_used(o, w);
     if (s->dynamic && !s->persistent) return no(why, "dynamic is for persistent kernels");
     if (8 * (2 * w->ahead + 4 * w->stages + 5) > BARRIERS) return no(why, "too many buffers");
     if (target && out->smem > target->smem)

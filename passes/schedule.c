@@ -221,8 +221,14 @@ static bool has_loop(const TInst *loop) {
 /* The only loop inside of the only one, if it holds no further: its loads can be in flight. */
 static const TInst *lone_inner(const Facts *f) {
     const TInst *found = NULL, *loop = f->loops.v[0];
-    for (int k = 0; k < loop->body.inst.n; k++) {
-        const TInst *i = loop->body.inst.v[k];
+    const TBlock *b = &loop->body;
+    for (int k = 0; k < loop->body.inst.n; k++)
+        if (loop->body.inst.v[k]->kind == T_GUARD) { /* one, around all but its condition */
+            if (k + 1 < loop->body.inst.n || has_loop(loop)) return NULL;
+            b = &loop->body.inst.v[k]->body;
+        }
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
         if (i->kind == T_GUARD || (i->kind == T_LOOP && found)) return NULL;
         if (i->kind == T_LOOP) found = i;
     }

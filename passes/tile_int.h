@@ -61,9 +61,16 @@ bool tb_is_loaded(const TileBuild *b, const Node *n, const Ix *const *map);
 /* Reductions that share a loop; false: this one shares none (tile_online.c). */
 bool tb_online(TileBuild *b, int node, const Ix *const *map, int *value);
 /* Of a reduction: a loop over axis k from lo to hi (of the program), then axes[k] is its axis; not
- * in its block yet. Its step, behind a guard unless all of the loop is in its domain. */
+ * in its block yet. */
 TInst *tb_loop(TileBuild *b, const Node *n, int k, const Ix *lo, const Ix *hi, const Ix **axes);
-void tb_step(TileBuild *b, const Node *n, bool guard, int carry, const Ix *const *axes);
+/* Steps of a loop, each behind a guard unless all of the loop is in its domain. */
+typedef struct TileStep {
+    const Node *n;
+    bool guard;
+    int carry;
+    const Ix *const *axes;
+} TileStep;
+void tb_steps(TileBuild *b, const TileStep *s, int n);
 bool tb_is_inside(const TileBuild *b, const Node *n); /* of the loop of b->outer */
 const Ix *tb_map_in(TileBuild *b, const Ix *x, const Ix *const *axes, int nax);
 

@@ -1,8 +1,8 @@
 /* tile_online.c - reductions that `online` numbered alike become one loop, with frames.
  *
  * The loop has all of them that the step needs at its grid, and the frames of these. Its bounds are
- * those of all its reductions; where they differ, each has a guard. What stands in the loop reads
- * the carry of a frame as the frame.
+ * those of all its reductions; where they differ, each has a guard, or all one if alike. What
+ * stands in the loop reads the carry of a frame as the frame.
  *
  * Frames lag a block. How far one may is set by the type to which a factor of a product is rounded:
  * what is summed is then at most 2^64 times what it is by the true frame, for f16 2^15 times.
@@ -172,10 +172,12 @@ static void make_loop(TileBuild *b, Members *m) {
     }
     for (int i = 0; i < carries.n; i++) vec_push(b->arena, &nest.v[0]->carries, carries.v[i]);
     if (framed) b->t->axes.v[nest.v[0]->axis].tile = BLOCK;
+    TileStep *steps = ARENA_ARRAY(b->arena, TileStep, m->v.n);
     for (int i = 0; i < m->v.n; i++) {
         const Member *x = &m->v.v[i];
-        tb_step(b, b->g->nodes.v[x->node], x->guard, x->carry, x->axes);
+        steps[i] = (TileStep){b->g->nodes.v[x->node], x->guard, x->carry, x->axes};
     }
+    tb_steps(b, steps, m->v.n);
     for (int l = levels - 1; l >= 0; l--) {
         tb_close_scope(b);
         vec_push(b->arena, &b->top->block->inst, nest.v[l]);

@@ -3,7 +3,7 @@
  * The loop opens in the outermost block where the axes of the reduction's map are open, one nested
  * loop per further reduced axis. Reductions of the step at the same place over the same range that
  * do not read one another share it. Conditions become a guard around the step, unless the bounds
- * that `domain` found say it all.
+ * that `domain` found say it all; steps with the same condition share one, and what they compute.
  */
 #include "passes/tile_int.h"
 
@@ -81,27 +81,51 @@ static int product(TileBuild *b, const Node *n, const Ix *const *axes) {
     return v;
 }
 
-void tb_step(TileBuild *b, const Node *n, bool guard, int carry, const Ix *const *axes) {
-    TileScope *outer = b->top;
-    if (guard) {
-        int cond = tb_operand(b, &n->in[n->nin - 1], axes, n->naxes);
-        int shared = n->loop >= 0 ? product(b, n, axes) : -1; /* others of the loop use it, too */
-        TInst *gd = tb_emit(b, b->top, T_GUARD, DT_none, 1, 0, n->id);
-        gd->args[0] = cond;
-        outer->block->inst.n--; /* hoisted values may still come before it */
-        tb_open_scope(b, &gd->body, true);
-        int v = shared >= 0 ? shared : product(b, n, axes);
-        TInst *st = tb_emit(b, b->top, T_STEP, DT_none, 2, 0, n->id);
-        st->args[0] = carry;
-        st->args[1] = v;
-        tb_close_scope(b);
-        vec_push(b->arena, &outer->block->inst, gd);
-        return;
+static void step(TileBuild *b, const TileStep *s, int value) {
+    if (value < 0) value = product(b, s->n, s->axes);
+    TInst *st = tb_emit(b, b->top, T_STEP, DT_none, 2, 0, s->n->id);
+    st->args[0] = s->carry;
+    st->args[1] = value;
+}
+
+/* Opens a guard, which is not in its block yet: hoisted values may still come before it. */
+static TInst *open_guard(TileBuild *b, int cond, int node) {
+    TInst *gd = tb_emit(b, b->top, T_GUARD, DT_none, 1, 0, node);
+    gd->args[0] = cond;
+    b->top->block->inst.n--;
+    tb_open_scope(b, &gd->body, true);
+    return gd;
+}
+
+static void close_guard(TileBuild *b, TInst *gd) {
+    tb_close_scope(b);
+    vec_push(b->arena, &b->top->block->inst, gd);
+}
+
+/* A frame stands before what follows it; where conditions differ, what several of the loop use
+ * stands before their guards. */
+void tb_steps(TileBuild *b, const TileStep *s, int n) {
+    int *cond = ARENA_ARRAY(b->arena, int, n);
+    bool *done = ARENA_ARRAY(b->arena, bool, n), alike = true;
+    for (int i = 0; i < n; i++) {
+        cond[i] = -1;
+        if (s[i].guard)
+            cond[i] = tb_operand(b, &s[i].n->in[s[i].n->nin - 1], s[i].axes, s[i].n->naxes);
+        alike &= cond[i] == cond[0];
     }
-    int v = product(b, n, axes);
-    TInst *st = tb_emit(b, b->top, T_STEP, DT_none, 2, 0, n->id);
-    st->args[0] = carry;
-    st->args[1] = v;
+    for (int i = 0; i < n; i++) {
+        if (done[i]) continue;
+        bool online = s[i].n->loop >= 0 && !alike;
+        int before = online || cond[i] < 0 ? product(b, s[i].n, s[i].axes) : -1;
+        TInst *gd = cond[i] >= 0 ? open_guard(b, cond[i], s[i].n->id) : NULL;
+        step(b, &s[i], before);
+        for (int k = i + 1; k < n && gd && !online; k++) {
+            if (done[k] || cond[k] != cond[i]) continue;
+            step(b, &s[k], -1);
+            done[k] = true;
+        }
+        if (gd) close_guard(b, gd);
+    }
 }
 
 /* The k-th reduced axis that the loops nest at level `level`, outermost first. A fold walks its
@@ -187,13 +211,15 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
         TCarry c = {.id = carry[i], .type = m->type, .red = red, .frame = -1, .name = m->name};
         vec_push(b->arena, &nest.v[0]->carries, c);
     }
+    TileStep *steps = ARENA_ARRAY(b->arena, TileStep, count);
     for (int i = 0; i < count; i++) {
         const Node *m = g->nodes.v[member[i]];
         const Ix **own = ARENA_ARRAY(b->arena, const Ix *, m->naxes);
         for (int a = 0; a < m->naxes; a++) own[a] = axes[a];
         if (m == b->outer) store_inside(b, own);
-        tb_step(b, m, m->where && !m->exact, carry[i], own);
+        steps[i] = (TileStep){m, m->where && !m->exact, carry[i], own};
     }
+    tb_steps(b, steps, count);
     for (int l = levels - 1; l >= 0; l--) {
         tb_close_scope(b);
         vec_push(b->arena, &b->top->block->inst, nest.v[l]);

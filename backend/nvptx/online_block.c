@@ -83,13 +83,13 @@ void on_block_open(On *on, OnBlock *b, Val i) {
 
 /* ---- elements ---- */
 
-Val on_element(On *on, int id, int r, int c) {
+Val on_element(On *on, int id, DType as, int r, int c) {
     Lower *l = on->l;
     AxisSet all = axis_bit(on->o.rows) | axis_bit(on->o.j);
     Frag f = value_of(l, id);
     int n = l->axis[on->o.j].count;
     Val v = f.v[frag_at(l, frag_live(l, all), r * n + c, f.mask)];
-    return type_widen(l, l->type[id], DT_f32, v);
+    return type_widen(l, l->type[id], as, v);
 }
 
 /* Is the element in the domain of the step? NULL: yes. */
@@ -202,13 +202,11 @@ static Val vote_any(Lower *l, Val v) {
 
 /* The reduction that a frame is, with what this block adds to it: as the thread knows it. */
 static Val joined(On *on, const OnState *s, int row, int r, Val now) {
-    DType from[2] = {DT_f32, DT_f32};
-    Val in[2] = {s->row[row][r], now};
-    return op_emit(on->l, reduce_combine(on->o.row[row].c->red), DT_f32, from, in);
+    return on_join(on, on->o.row[row].c, s->row[row][r], now);
 }
 
 static Val moved(On *on, const OnState *s, int row, int r, Val now) {
-    return on_quad(on, on->o.row[row].c->red, joined(on, s, row, r, now));
+    return on_quad(on, on->o.row[row].c, joined(on, s, row, r, now));
 }
 
 /* i1, the same in a warp: does a frame have to move now? */
@@ -286,11 +284,8 @@ static void move_in_branch(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]
 /* ---- all of it ---- */
 
 static void take_in(On *on, OnState *s, int k, Val (*part)[ROWS_HELD]) {
-    DType from[2] = {DT_f32, DT_f32};
-    for (int r = 0; r < ROWS_HELD; r++) {
-        Val in[2] = {s->row[k][r], part[k][r]};
-        s->row[k][r] = op_emit(on->l, reduce_combine(on->o.row[k].c->red), DT_f32, from, in);
-    }
+    for (int r = 0; r < ROWS_HELD; r++)
+        s->row[k][r] = on_join(on, on->o.row[k].c, s->row[k][r], part[k][r]);
 }
 
 static void choose_frames(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]) {
@@ -383,7 +378,7 @@ static void one_factor(On *on, OnBlock *b, int f, Val *value) {
         on_slab_enter(on, slab);
         for (int r = 0; r < ROWS_HELD; r++)
             for (int c = 0; c < slab->cols / 4; c++) {
-                Val v = on_element(on, on->factor_value[f], r, c);
+                Val v = on_element(on, on->factor_value[f], DT_f32, r, c);
                 Val in = on_condition(on, b, slab, step, r, c);
                 if (in) v = LLVMBuildSelect(l->b, in, v, const_real(l, 0), "");
                 int at = c + slab->from / 4;
@@ -398,5 +393,6 @@ void on_block_factors(On *on, OnBlock *b, OnState *s) {
         s->factor[f] = ARENA_ARRAY(on->l->arena, Val, on->t.j / 2);
         one_factor(on, b, f, s->factor[f]);
     }
+    for (int p = 0; p < on->o.nproducts; p++) on_scrub_note(on, b, p);
     on->l->axis[on->o.j].open = false;
 }

@@ -2,7 +2,7 @@
  * tile), online_load.c (who loads), online_tile.c (who multiplies: the blocks of a tile, and what
  * follows them), online_block.c (a block: what is computed of its elements), online_row.c (what is
  * carried over rows, and frames), online_exp.c (exponentials of sums), online_index.c (what is made
- * of indices). */
+ * of indices), online_scrub.c (factors that no row has). */
 #ifndef FK_NVPTX_ONLINE_INT_H
 #define FK_NVPTX_ONLINE_INT_H
 
@@ -73,7 +73,8 @@ typedef struct OnBlock {
     Val *score[ONLINE_SCORES];
     OnSlab slab[SLABS];
     int slabs;
-    Val frame[ONLINE_ROWS][ROWS_HELD]; /* of a frame: that which the block is computed in */
+    Val frame[ONLINE_ROWS][ROWS_HELD];      /* of a frame: that which the block is computed in */
+    Val used[ONLINE_PRODUCTS][ONLINE_USED]; /* bits: columns that some row of the thread has */
 } OnBlock;
 
 /* ---- online.c: barriers and places ---- */
@@ -109,7 +110,7 @@ void on_block_values(On *on, OnBlock *b, OnState *s); /* all but the products */
 void on_block_factors(On *on, OnBlock *b, OnState *s);
 Val on_condition(On *on, OnBlock *b, const OnSlab *p, const OnlineInst *x, int r, int c);
 void on_slab_enter(On *on, const OnSlab *p);
-Val on_element(On *on, int id, int r, int c); /* f32, at the open slab */
+Val on_element(On *on, int id, DType as, int r, int c); /* at the open slab */
 const OnlineInst *on_step(const On *on, const TInst *step);
 
 /* ---- online_row.c ---- */
@@ -121,8 +122,9 @@ enum { CHAINS = 2 };
 typedef Val OnChains[ONLINE_ROWS][ROWS_HELD][CHAINS];
 void on_rows_fold(On *on, OnBlock *b, const OnSlab *p, bool framed, OnChains chain);
 void on_rows_join(On *on, bool framed, OnChains chain, Val (*out)[ROWS_HELD]);
-Val on_quad(On *on, Reduce red, Val v);            /* joins the four threads of a row */
-Val on_usable(On *on, const TCarry *frame, Val v); /* a frame that nothing has moved is 0 */
+Val on_join(On *on, const TCarry *c, Val a, Val b); /* two parts of a carry over rows */
+Val on_quad(On *on, const TCarry *c, Val v);        /* joins the four threads of a row */
+Val on_usable(On *on, const TCarry *frame, Val v);  /* a frame that nothing has moved is 0 */
 /* The frame that a block leaves: none while nothing has moved it. */
 Val on_frame_left(On *on, int row, Val joined, Val frame);
 /* The factor that moves c from its frame's `from` to `to`. */
@@ -139,6 +141,11 @@ void on_rows_ref(On *on, OnState *s);
 void on_index_facts(On *on); /* fills late, words, deferred */
 void on_index_emit(On *on, const TInst *i);
 bool on_index_op(On *on, const TInst *i); /* true when it made the value */
+
+/* ---- online_scrub.c: zeros in factors of products where no row has an element of j ---- */
+void on_scrub_end(On *on, const OnState *s, Val i, bool end); /* in block i, by the bounds of j */
+void on_scrub_note(On *on, OnBlock *b, int p); /* in the open block: what product p has */
+void on_scrub_holes(On *on, const OnBlock *b, const OnState *s);
 
 /* ---- online_exp.c: true when it made the value ---- */
 bool on_exponential(On *on, const TInst *i);

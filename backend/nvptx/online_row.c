@@ -40,20 +40,20 @@ void on_rows_init(On *on, OnState *s) {
     Lower *l = on->l;
     for (int k = 0; k < on->o.nrows; k++)
         for (int r = 0; r < ROWS_HELD; r++) {
-            s->row[k][r] = identity(l, on->o.row[k].c->red, DT_f32);
-            s->ref[k][r] = identity(l, on->o.row[k].c->red, DT_f32);
+            const TCarry *c = on->o.row[k].c;
+            s->row[k][r] = s->ref[k][r] = identity(l, c->red, c->type);
             s->any[k][r] = LLVMConstInt(l->i1, 0, 0);
         }
 }
 
-static Val join(On *on, Reduce red, Val a, Val b) {
-    DType from[2] = {DT_f32, DT_f32};
+Val on_join(On *on, const TCarry *c, Val a, Val b) {
+    DType from[2] = {c->type, c->type};
     Val in[2] = {a, b};
-    return op_emit(on->l, reduce_combine(red), DT_f32, from, in);
+    return op_emit(on->l, reduce_combine(c->red), c->type, from, in);
 }
 
-Val on_quad(On *on, Reduce red, Val v) {
-    for (int d = 1; d < 4; d *= 2) v = join(on, red, v, ptx_shfl_xor(on->l, v, d));
+Val on_quad(On *on, const TCarry *c, Val v) {
+    for (int d = 1; d < 4; d *= 2) v = on_join(on, c, v, ptx_shfl_xor(on->l, v, d));
     return v;
 }
 
@@ -128,14 +128,33 @@ Val on_moves_far(On *on, const TCarry *c, Val from, Val to, int r) {
 
 /* ---- steps ---- */
 
+/* The greatest or least of what is the same along j: that, if any element is in the domain. */
+static void fold_same(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, int r, Val *chain) {
+    Lower *l = on->l;
+    const OnlineInst *step = on_step(on, x->step);
+    Val v = on_element(on, x->step->args[1], x->c->type, r, 0), any = LLVMConstInt(l->i1, 0, 0);
+    for (int c = 0; c < p->cols / 4 && any; c++) {
+        Val in = on_condition(on, b, p, step, r, c);
+        any = in ? LLVMBuildOr(l->b, any, in, "") : NULL;
+    }
+    if (any) v = LLVMBuildSelect(l->b, any, v, identity(l, x->c->red, x->c->type), "");
+    *chain = *chain ? on_join(on, x->c, *chain, v) : v;
+}
+
 static void fold_row(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, int r, Val *chain) {
     Lower *l = on->l;
     const OnlineInst *step = on_step(on, x->step);
+    bool same = !(l->deps[x->step->args[1]] >> on->o.j & 1);
+    if (same && (x->c->red == RED_max || x->c->red == RED_min)) {
+        fold_same(on, b, p, x, r, chain);
+        return;
+    }
     for (int c = 0; c < p->cols / 4; c++) {
-        Val v = on_element(on, x->step->args[1], r, c), in = on_condition(on, b, p, step, r, c);
-        if (in) v = LLVMBuildSelect(l->b, in, v, identity(l, x->c->red, DT_f32), "");
+        Val v = on_element(on, x->step->args[1], x->c->type, r, c);
+        Val in = on_condition(on, b, p, step, r, c);
+        if (in) v = LLVMBuildSelect(l->b, in, v, identity(l, x->c->red, x->c->type), "");
         Val *to = &chain[c % CHAINS];
-        *to = *to ? join(on, x->c->red, *to, v) : v;
+        *to = *to ? on_join(on, x->c, *to, v) : v;
     }
 }
 
@@ -152,7 +171,7 @@ void on_rows_join(On *on, bool framed, OnChains chain, Val (*out)[ROWS_HELD]) {
         for (int r = 0; r < ROWS_HELD && (c->frame >= 0) == framed; r++) {
             out[k][r] = chain[k][r][0];
             for (int n = 1; n < CHAINS; n++)
-                if (chain[k][r][n]) out[k][r] = join(on, c->red, out[k][r], chain[k][r][n]);
+                if (chain[k][r][n]) out[k][r] = on_join(on, c, out[k][r], chain[k][r][n]);
         }
     }
 }
@@ -203,7 +222,7 @@ void on_rows_finish(On *on, OnState *s) {
     for (int k = 0; k < on->o.nrows; k++) /* the true frames first */
         if (on->o.row[k].c->frame < 0 && !on_is_frame(on, k))
             for (int r = 0; r < ROWS_HELD; r++)
-                s->row[k][r] = on_quad(on, on->o.row[k].c->red, s->row[k][r]);
+                s->row[k][r] = on_quad(on, on->o.row[k].c, s->row[k][r]);
     for (int p = 0; p < on->o.nproducts; p++) {
         const TCarry *c = on->o.product[p].c;
         if (c->frame < 0) continue;
@@ -215,7 +234,7 @@ void on_rows_finish(On *on, OnState *s) {
     for (int k = 0; k < on->o.nrows; k++) {
         const TCarry *c = on->o.row[k].c;
         for (int r = 0; r < ROWS_HELD && c->frame >= 0; r++) {
-            Val v = on_quad(on, c->red, s->row[k][r]);
+            Val v = on_quad(on, c, s->row[k][r]);
             s->row[k][r] = LLVMBuildFMul(l->b, v, to_true(on, s, c, k, r), "");
         }
     }
@@ -224,7 +243,8 @@ void on_rows_finish(On *on, OnState *s) {
         for (int r = 0; r < ROWS_HELD && c->has_finish; r++) {
             Val some = came(on, s, k, r);
             if (!some) continue;
-            Val empty = const_real(l, c->finish);
+            Val empty = c->type == DT_f32 ? const_real(l, c->finish)
+                                          : const_int(l, c->type, (int64_t)c->finish);
             s->row[k][r] = LLVMBuildSelect(l->b, some, s->row[k][r], empty, "");
         }
     }

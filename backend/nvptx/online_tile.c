@@ -149,7 +149,7 @@ static void wait_products(On *on, OnState *s) {
  * arrivals of the group before), and after its issue arrives on the next one's. The last group
  * arrives once at the start, so group 0 is first. */
 
-enum { TURN = 6, TURN_THREADS = 256, MEET = 9 };
+enum { TURN = 6, TURN_THREADS = 256 };
 
 static void turn_wait(On *on) {
     Lower *l = on->l;
@@ -202,51 +202,6 @@ static void move_sums(On *on, const OnBlock *b, OnState *s) {
     }
 }
 
-/* What no row of the tile has of a block's factors may be anything in memory, and is multiplied by
- * 0: it is overwritten with zeros. Group 0 does so, where it is needed, and all meet. */
-static void scrub(On *on, const OnState *s, Val i, bool end) {
-    Lower *l = on->l;
-    if (!on->o.nproducts || !(end ? on->scrub_hi : on->scrub_lo)) return;
-    LLVMBasicBlockRef cut = block_new(l, "scrub"), after = block_new(l, "scrubbed");
-    Val from = LLVMBuildMul(l->b, i, i32c(l, on->t.j), ""), n = i32c(l, on->t.j);
-    Val at = LLVMBuildSub(l->b, end ? on->hi_most : on->lo_least, from, "");
-    Val is = LLVMBuildICmp(l->b, LLVMIntSGT, end ? n : at, end ? at : i32c(l, 0), "");
-    LLVMBuildCondBr(l->b, is, cut, after);
-    block_enter(l, cut);
-    ptx_mbar_wait(l, on_full(on, BAR_V, s->v.stage), s->v.phase);
-    LLVMBasicBlockRef mine = block_new(l, "zeros"), meet = block_new(l, "meet");
-    Val zero = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.group, i32c(l, 0), "");
-    LLVMBuildCondBr(l->b, zero, mine, meet);
-    block_enter(l, mine);
-    Val thread = LLVMBuildAnd(l->b, on->w.tid, i32c(l, 127), "");
-    Val unit = LLVMBuildAnd(l->b, thread, i32c(l, 7), ""); /* 16 bytes of a line of 128 */
-    Val nothing[4] = {i32c(l, 0), i32c(l, 0), i32c(l, 0), i32c(l, 0)};
-    enum { LINES = 16 }; /* by 128 threads */
-    for (int line = 0; line < on->t.j; line += LINES) {
-        Val row =
-            LLVMBuildAdd(l->b, LLVMBuildLShr(l->b, thread, i32c(l, 3), ""), i32c(l, line), "");
-        LLVMBasicBlockRef store = block_new(l, "line"), next = block_new(l, "next");
-        Val out = LLVMBuildICmp(l->b, end ? LLVMIntSGE : LLVMIntSLT, row, at, "");
-        LLVMBuildCondBr(l->b, out, store, next);
-        block_enter(l, store);
-        for (int p = 0; p < on->o.nproducts; p++)
-            for (int piece = 0; piece < on->t.v[p].pieces; piece++) {
-                Val to = on_buffer(on, &on->t.v[p], s->v.stage);
-                to = wg_at_stage(&on->w, to, row, 128);
-                to = wg_at_stage(&on->w, to, unit, 16);
-                ptx_store_shared4(l, to, piece * on->t.v[p].lines * 128, nothing);
-            }
-        LLVMBuildBr(l->b, next);
-        block_enter(l, next);
-    }
-    ptx_fence_async(l);
-    LLVMBuildBr(l->b, meet);
-    block_enter(l, meet);
-    ptx_bar_sync(l, i32c(l, MEET), 128 * on->t.out.groups);
-    LLVMBuildBr(l->b, after);
-    block_enter(l, after);
-}
-
 static OnState one_block(On *on, OnState before, Val i, bool masked, bool first, Val q) {
     Lower *l = on->l;
     OnState s = state_copy(on, &before);
@@ -275,7 +230,8 @@ static OnState one_block(On *on, OnState before, Val i, bool masked, bool first,
         move_sums(on, &b, &in);
     }
     round_factors(on, &s);
-    if (first) scrub(on, &s, i, true);
+    on_scrub_holes(on, &b, &s);
+    if (first) on_scrub_end(on, &s, i, true);
     for (int k = 0; k < on->o.nrows; k++)
         for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++)
             s.ref[k][r] = on_frame_left(on, k, s.row[k][r], b.frame[k][r]);
@@ -317,7 +273,7 @@ static OnState all_blocks(On *on, OnState s, Val q) {
     if (on->cut_hi) s = blocks(on, s, &i, greater(l, on->beyond, on->first), true, q);
     s = blocks(on, s, &i, greater(l, on->whole, on->first), false, q);
     if (on->cut_lo) s = blocks(on, s, &i, on->first, true, q);
-    scrub(on, &s, on->first, false);
+    on_scrub_end(on, &s, on->first, false);
     issue_products(on, &s);
     wait_products(on, &s);
     return s;
