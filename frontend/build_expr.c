@@ -124,11 +124,16 @@ static const Val *build_prim(Build *b, const Env *env, const Expr *x, Op op) {
     return op_apply(b, op, in, n, what, x->span);
 }
 
+static const Val *build_def_call(Build *b, const Env *env, const Expr *x, const Decl *from) {
+    const Decl *def = unit_def(b->u, from, x->name.s);
+    return def ? build_call(b, env, x, def) : val_bad(b, x->span); /* check has said so */
+}
+
 static const Val *build_named_call(Build *b, const Env *env, const Expr *x) {
     Op op = prim_named(x->name.s);
     if (op != OP_COUNT) return build_prim(b, env, x, op);
     const Decl *from = env->call ? env->call->def : b->f->fn;
-    return build_call(b, env, x, unit_def(b->u, from, x->name.s));
+    return build_def_call(b, env, x, from);
 }
 
 /* ---- reductions
@@ -233,9 +238,7 @@ static const Val *build_kind(Build *b, const Env *env, const Expr *x) {
     case E_CALL: return build_named_call(b, env, x);
     case E_OP: return build_op(b, env, x);
     case E_REDUCE: return build_reduce(b, env, x);
-    case E_OVER:
-        return build_call(b, env, x,
-                          unit_def(b->u, env->call ? env->call->def : b->f->fn, x->name.s));
+    case E_OVER: return build_def_call(b, env, x, env->call ? env->call->def : b->f->fn);
     case E_CAST:
         values = value_env(env);
         return op_cast(b, x->dtype, build_expr(b, &values, x->args.v[0]), x->span);

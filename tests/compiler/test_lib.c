@@ -106,6 +106,8 @@ static void *work(void *arg) {
             w->bytes = malloc(n + 1);
             if (w->bytes) memcpy(w->bytes, module, n);
             w->size = n;
+        } else {
+            print_message("%s", fkc_messages(r));
         }
         fkc_free(r);
     }
