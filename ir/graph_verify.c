@@ -3,7 +3,7 @@
  * A fault is one line: the node, what was expected, what was found. Types and bounds come from
  * infer.h, so that the rules exist once. A read that no proof covers needs its `checked` bit or
  * launch checks that imply it. A graph whose `solve` is filled has a finished signature: then each
- * size is solved and each exact quotient has its check.
+ * size is solved and each exact quotient has its check. A little over 500 lines: a list of rules.
  */
 #include "ir/graph.h"
 #include "ir/infer.h"

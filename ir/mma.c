@@ -1,4 +1,5 @@
-/* mma.c - see mma.h. */
+/* mma.c - see mma.h. A little over 500 lines: what a program is and what a schedule makes of it ask
+ * the same questions of factors. */
 #include "ir/mma_int.h"
 #include "ir/target.h"
 

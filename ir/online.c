@@ -228,6 +228,29 @@ static bool frames_known(Find *f) {
     return true;
 }
 
+static const OnlineInst *inst_of(const Online *o, const TInst *i) {
+    for (int k = 0; k < o->body.n; k++)
+        if (o->body.v[k].i == i) return &o->body.v[k];
+    return NULL;
+}
+
+/* Whether anything came to a row is counted beside sums over rows, and products have it from one of
+ * their frame and condition: without it an empty row would be NaN. */
+static bool counted(Find *f) {
+    const Online *o = f->o;
+    for (int p = 0; p < o->nproducts; p++) {
+        const OnlineInst *x = inst_of(o, o->product[p].step);
+        bool known = !x->guards.n || o->product[p].c->frame < 0;
+        for (int k = 0; k < o->nrows && !known; k++) {
+            const OnlineInst *y = inst_of(o, o->row[k].step);
+            known = o->row[k].c->frame == o->product[p].c->frame && y->guards.n == x->guards.n;
+            for (int g = 0; known && g < x->guards.n; g++) known = x->guards.v[g] == y->guards.v[g];
+        }
+        if (!known) return no(f->why, "a masked sum of products has no sum over rows beside it");
+    }
+    return true;
+}
+
 static bool find_body(Find *f) {
     Online *o = f->o;
     for (int k = 0; k < o->body.n; k++)
@@ -247,7 +270,7 @@ static bool find_body(Find *f) {
         if (!x->factor && d & bit(o->cols)) return no(f->why, "columns in the loop");
         if (!x->factor && x->i->kind == T_LOAD && !check_load(f, x->i)) return false;
     }
-    return frames_known(f);
+    return frames_known(f) && counted(f);
 }
 
 static bool is_mma(const TProg *t) {
@@ -293,7 +316,6 @@ bool online_find(Arena *a, const TProg *t, Online *o, Str *why) {
     o->j = o->loop->axis;
     f.deps = tile_deps(a, t);
     if (!flatten(&f, &o->loop->body, NULL) || !find_body(&f) || !check_outside(&f)) return false;
-    o->size = 2;
     for (int s = 0; s < o->nscores; s++)
         if (!mma_pair_size(o->score[s].a.type, o->score[s].b.type) ||
             dtype_bits(o->score[s].a.type) != 16)

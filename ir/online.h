@@ -59,7 +59,6 @@ typedef struct Online {
     OnlineRow row[ONLINE_ROWS];
     int nscores, nproducts, nrows, nfactors;
     VEC(OnlineInst) body; /* in order, without scores */
-    int size;             /* bytes of an element of any factor */
 } Online;
 
 /* False with a reason when the program is not of this shape. What mma.h takes is not. */
@@ -79,7 +78,7 @@ int online_moves(const uint64_t *deps, const Ix *x, int axis);
  * dimension, of each all lines. */
 typedef struct OnlineSmem {
     int lines, pieces, bytes; /* bytes: of one buffer */
-    int at, buffers;          /* bytes from the start */
+    int at;                   /* bytes from the start */
     SEvict evict;
 } OnlineSmem;
 

@@ -33,7 +33,6 @@ static bool lay(const Schedule *s, const MmaFactor *f, int lines, int wide, int 
     *m = (OnlineSmem){.lines = lines, .pieces = (wide + PIECE - 1) / PIECE, .evict = v->evict};
     m->bytes = m->pieces * lines * LINE;
     m->at = *at;
-    m->buffers = buffers;
     *at += buffers * m->bytes;
     return true;
 }

@@ -377,13 +377,14 @@ static void facts(On *on) {
     on->scrub_hi = o->loop->hi != l->t->axes.v[o->j].extent;
     on_index_facts(on);
     on->needed = ARENA_ARRAY(l->arena, bool, l->t->nvalues + 1);
+    bool frames = false;
     on->lags = on->t.early > 0;
     for (int c = 0; c < o->loop->carries.n; c++) {
         const TCarry *y = &o->loop->carries.v[c];
-        on->has_frames |= y->frame >= 0;
+        frames |= y->frame >= 0;
         on->lags &= y->frame < 0 || y->lag > 0;
     }
-    on->lags &= on->has_frames;
+    on->lags &= frames;
     for (int k = 0; k < o->nrows; k++)
         if (o->row[k].c->frame < 0) need(on, o->row[k].step->args[1]);
     for (int p = 0; p < o->nproducts; p++) {

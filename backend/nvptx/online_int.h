@@ -35,7 +35,7 @@ typedef struct On {
     VEC(OnBound) bounds;
     int factor_value[ONLINE_PRODUCTS]; /* per factor: what is rounded to make it */
     DType factor_type[ONLINE_PRODUCTS];
-    bool has_frames, lags;
+    bool lags; /* all frames do */
     /* of a tile, uniform */
     Val row0;              /* i64 */
     Val first, end;        /* i32: blocks [first, end) */
@@ -101,7 +101,6 @@ KTmap on_map(const On *on, const MmaFactor *f, const OnlineSmem *m);
 /* ---- online_tile.c ---- */
 void on_first_turn(On *on);
 OnRings on_consume(On *on, Val item, OnRings r);
-int on_state_list(const On *on, OnState *s, Val **list); /* list NULL: how many */
 
 /* ---- online_block.c: scores are made, what follows from them goes into the state ---- */
 void on_block_open(On *on, OnBlock *b, Val i);

@@ -18,7 +18,8 @@ static void put(Val **list, int *n, Val *v) {
     ++*n;
 }
 
-int on_state_list(const On *on, OnState *s, Val **list) {
+/* list NULL: how many */
+static int state_list(const On *on, OnState *s, Val **list) {
     int n = 0;
     for (int p = 0; p < on->o.nproducts; p++)
         for (int i = 0; i < on->t.out.n / 2; i++) put(list, &n, &s->acc[p][i]);
@@ -45,10 +46,10 @@ static OnState state_new(On *on) {
 
 static OnState state_copy(On *on, const OnState *from) {
     OnState s = state_new(on), f = *from;
-    int n = on_state_list(on, &s, NULL);
+    int n = state_list(on, &s, NULL);
     Val **to = ARENA_ARRAY(on->l->arena, Val *, n), **of = ARENA_ARRAY(on->l->arena, Val *, n);
-    on_state_list(on, &s, to);
-    on_state_list(on, &f, of);
+    state_list(on, &s, to);
+    state_list(on, &f, of);
     for (int i = 0; i < n; i++) *to[i] = *of[i];
     return s;
 }
@@ -57,10 +58,10 @@ static OnState state_copy(On *on, const OnState *from) {
 static OnState state_phis(On *on, const OnState *from, LLVMBasicBlockRef before, Val ***list,
                           int *n) {
     OnState s = state_copy(on, from);
-    *n = on_state_list(on, &s, NULL);
+    *n = state_list(on, &s, NULL);
     *list = ARENA_ARRAY(on->l->arena, Val *, *n);
     Val **at = ARENA_ARRAY(on->l->arena, Val *, *n);
-    on_state_list(on, &s, at);
+    state_list(on, &s, at);
     for (int i = 0; i < *n; i++) {
         *at[i] = wg_phi(on->l, LLVMTypeOf(*at[i]), *at[i], before);
         (*list)[i] = ARENA_NEW(on->l->arena, Val);
@@ -70,9 +71,9 @@ static OnState state_phis(On *on, const OnState *from, LLVMBasicBlockRef before,
 }
 
 static void state_next(On *on, Val **phi, OnState *s) {
-    int n = on_state_list(on, s, NULL);
+    int n = state_list(on, s, NULL);
     Val **at = ARENA_ARRAY(on->l->arena, Val *, n);
-    on_state_list(on, s, at);
+    state_list(on, s, at);
     for (int i = 0; i < n; i++) wg_phi_next(on->l, *phi[i], *at[i]);
 }
 
@@ -384,7 +385,7 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     int n;
     OnState all = state_phis(on, &s, none, &phi, &n);
     Val **at = ARENA_ARRAY(l->arena, Val *, n);
-    on_state_list(on, &end, at);
+    state_list(on, &end, at);
     for (int i = 0; i < n; i++) LLVMAddIncoming(*phi[i], at[i], &from, 1);
     if (!on->t.out.over) release(on, BAR_Q, r.q.stage);
     on_place(on, ptx_opaque(l, item)); /* again, so that the loop has its registers */
