@@ -6,6 +6,7 @@
 #     tests/gpu/pack.sh [BUILD [FOLDER...]]    default: build, and all there is
 #     tests/gpu/pack.sh build tests/bench      what tests/bench/gemm.py needs, in seconds
 #     tests/gpu/pack.sh build attention        what tests/bench/attention.py and util.sh need
+#     PACK_ONLY=PATTERN tests/gpu/pack.sh ...  of those files and what is bound, what matches (grep -E)
 #     tests/gpu/pack.sh build grid attn        what tests/gpu/grid.sh and attn.sh need
 #     tests/gpu/pack.sh build agrees           what tests/gpu/agrees.sh needs
 set -u
@@ -51,6 +52,7 @@ compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 if [[ $folders == *" attention "* ]]; then
     python3 tests/bench/attention_suites.py | while read -r name file binds; do echo "$file $name${binds:+ $binds}" >> $queue; done
 fi
+[ -z "${PACK_ONLY:-}" ] || { grep -E -e "$PACK_ONLY" $queue > $queue.some; mv $queue.some $queue; }
 xargs -r -a $queue -P "$(nproc)" -L 1 bash -c 'compile_now "$@"' compile_now || fail=1
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
 rm -f $out/modules/*.log $queue
