@@ -102,7 +102,8 @@ static bool find_product(Find *f, const TCarry *c, const TInst *step) {
     const TInst *mul = made_by(f, step->args[1]);
     if (o->nproducts == ONLINE_PRODUCTS)
         return no(f->why, "more than %d sums of products", ONLINE_PRODUCTS);
-    if (c->type != DT_f32 || c->red != RED_sum || !mul || mul->kind != T_OP || mul->op != OP_mul)
+    bool adds = c->type == DT_f32 && reduce_combine(c->red) == OP_add;
+    if (!adds || !mul || mul->kind != T_OP || mul->op != OP_mul)
         return no(f->why, "what is summed over columns is no product");
     int k = f->deps[mul->args[0]] & bit(o->cols) ? 0 : 1;
     const TInst *load = made_by(f, mul->args[k]);

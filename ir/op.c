@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The letters of the traits column. */
-enum { C = OPT_C, A = OPT_A, Z = OPT_Z, Y = OPT_Y };
+enum { C = OPT_C, A = OPT_A, Z = OPT_Z, Y = OPT_Y, I = OPT_I };
 
 typedef struct Facts {
     const char *name;

@@ -18,7 +18,7 @@ typedef enum Reduce {
     RED_COUNT
 } Reduce;
 
-enum OpTrait { OPT_C = 1, OPT_A = 2, OPT_Z = 4, OPT_Y = 8 };
+enum OpTrait { OPT_C = 1, OPT_A = 2, OPT_Z = 4, OPT_Y = 8, OPT_I = 16 };
 typedef enum OpRule { /* the `type` column */
                       RULE_arith,
                       RULE_real,

@@ -128,7 +128,8 @@ Val on_moves_far(On *on, const TCarry *c, Val from, Val to, int r) {
 
 /* ---- steps ---- */
 
-/* The greatest or least of what is the same along j: that, if any element is in the domain. */
+/* Of what is the same along j, where one element is as good as many: that, if any is in the domain.
+ */
 static void fold_same(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, int r, Val *chain) {
     Lower *l = on->l;
     const OnlineInst *step = on_step(on, x->step);
@@ -145,7 +146,7 @@ static void fold_row(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, in
     Lower *l = on->l;
     const OnlineInst *step = on_step(on, x->step);
     bool same = !(l->deps[x->step->args[1]] >> on->o.j & 1);
-    if (same && (x->c->red == RED_max || x->c->red == RED_min)) {
+    if (same && op_traits(reduce_combine(x->c->red)) & OPT_I) {
         fold_same(on, b, p, x, r, chain);
         return;
     }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/eval.h"
 #include "ir/op.h"
 #include "ir/target.h"
 
@@ -167,6 +168,13 @@ static void tables(void **st) {
     assert_int_equal(op_named("softmax", 7), OP_COUNT);
     assert_int_equal(op_arity(OP_rand), 5);
     assert_int_equal(op_traits(OP_mul), OPT_C | OPT_A | OPT_Z | OPT_Y);
+    assert_int_equal(op_traits(OP_max), OPT_C | OPT_A | OPT_I);
+    for (int i = 0; i < OP_COUNT; i++) { /* f(a, a) = a */
+        EvalVal a[2] = {{.r = -2.5}, {.r = -2.5}};
+        bool same = op_rule((Op)i) == RULE_arith && op_arity((Op)i) == 2 &&
+                    eval_op((Op)i, DT_f32, DT_f32, a).r == -2.5;
+        if (op_rule((Op)i) == RULE_arith) assert_int_equal(same, (op_traits((Op)i) & OPT_I) != 0);
+    }
     assert_int_equal(op_sep(OP_exp), SEP_hom);
     assert_int_equal(reduce_combine(RED_contract), OP_add);
     assert_int_equal(reduce_named("max", 3), RED_max);
