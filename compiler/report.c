@@ -231,7 +231,9 @@ static void put_step(Report *r, int index) {
     str_add(r->out, " bytes\n");
     for (int i = 0; i < variants->n; i++) put_variant(r, &variants->v[i]);
     if (variants->n == 1)
-        str_add(r->out, "      the only variant: plain loads and FMA, for any sizes and strides\n");
+        str_printf(r->out,
+                   "      the only variant: plain loads and FMA, for any sizes and strides%s%s\n",
+                   s->why ? "; tensor cores: " : "", s->why ? s->why : "");
 }
 
 /* ---- values ------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@
  *       step linear_gelu.0 stores %7
  *     }
  *
- * and after it the tile programs and schedules, as their own texts.
+ * with the reason for the general schedule alone, if any, in quotes; and after it the tile programs
+ * and schedules, as their own texts.
  */
 #include "ir/plan.h"
 #include "ir/text_int.h"
@@ -35,6 +36,7 @@ void plan_print(Str *out, const Plan *p, bool tiles, bool schedules) {
         text_put_name(out, s->name);
         for (int i = 0; i < s->stores.n; i++)
             str_printf(out, "%s%%%d", i ? ", " : " stores ", s->stores.v[i]);
+        if (schedules && s->why) str_printf(out, " general \"%s\"", s->why);
         str_add(out, "\n");
     }
     str_add(out, "}\n");

@@ -17,6 +17,8 @@ typedef struct Step {
     VEC(int) stores;  /* nodes of the graph that it stores */
     TProg *tile;
     VEC(Schedule *) schedules; /* best first; the last is the general one */
+    const char
+        *why; /* there is the general one alone though the step multiplies matrices; or NULL */
 } Step;
 
 typedef struct Plan {

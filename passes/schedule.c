@@ -362,6 +362,7 @@ bool pass_schedule(PassCtx *cx, Graph *g) {
         s->schedules.n = 0;
         const Ix *cost = schedule_wgmma(cx, s);
         schedule_online(cx, s);
+        s->why = s->schedules.n ? NULL : schedule_why(cx, s);
         Schedule *general = schedule_general(cx->arena, s->tile, cx);
         general->cost = cost;
         vec_push(cx->arena, &s->schedules, general);

@@ -12,6 +12,10 @@ const Ix *schedule_wgmma(PassCtx *cx, Step *step);
 /* May cut an axis of the step's program in two. */
 void schedule_online(PassCtx *cx, Step *step);
 
+/* Why a program that multiplies matrices has no schedule yet; NULL: it does not, or the target has
+ * no tensor cores that are used. */
+const char *schedule_why(const PassCtx *cx, const Step *step);
+
 /* The program with one more axis of the grid, at `at` among all (schedule_view.c). ix makes of an
  * index expression of the program one of the copy. */
 typedef const Ix *ViewIx(const void *view, const Ix *x);

@@ -22,4 +22,23 @@ has "$out" " longer condition"
 holds "predicted at sizes" grep -qE '^      predicted [0-9.]+ us \(M = K = N = 512\), [0-9.]+ us \(2048\), [0-9.]+ us \(8192\); --bind sets sizes$' "$out"
 holds "a grid at sizes" grep -qE ', grid [0-9]+ \(M = K = N = 512\), [0-9]+ \(2048\)' "$out"
 holds "no line over 320" test -z "$(grep -E '.{321}' "$out")"
+# What refused: a tensor-core kernel, and a loop of two reductions.
+cat >refused.fk <<'FK'
+fn counted(q: bf16[S, 64], k: bf16[T, 64], v: bf16[T, 64], keep: bool[S, T]) -> (o: f32[S, 64])
+{
+    s[i, j] = sum[e] q[i, e] * k[j, e]
+    m[i] = max[j where keep[i, j]] s[i, j]
+    o[i, d] = sum[j where keep[i, j]] exp(s[i, j] - m[i]) * v[j, d]
+}
+fn apart(x: f32[M, N]) -> (y: f32[M])
+{
+    m[i] = max[j] x[i, j]
+    y[i] = sum[j] sigmoid(x[i, j] - m[i])
+}
+FK
+run 0 "what refused" "$fkc" --ptxas=none --emit=report refused.fk
+has "$out" "sizes and strides; tensor cores: a masked sum of products has no sum over rows beside it"
+has "$out" "a loop of its own: sigmoid does not separate"
+run 0 "strict" "$fkc" --ptxas=none --strict --emit=report refused.fk
+has "$out" "sizes and strides; tensor cores: --strict"
 ends
