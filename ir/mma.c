@@ -61,7 +61,8 @@ bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst
     return true;
 }
 
-bool mma_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f, Str *why) {
+bool mma_factor(const TProg *t, const TInst *load, int row, int k, int part, MmaFactor *f,
+                Str *why) {
     const TTensor *x = &t->tensors.v[load->tensor];
     *f = (MmaFactor){.load = load, .type = x->type, .row = -1, .depth = -1};
     if (x->rank > 5) return no(why, "%s has rank %d, above 5", x->name, x->rank);
@@ -84,7 +85,7 @@ bool mma_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f,
     f->vector = f->row < 0 && is_lone(t, row);
     if (f->depth < 0 || (f->row < 0 && !f->vector))
         return no(why, "%s does not use both its axes", x->name);
-    if (x->dims[f->depth] != t->axes.v[k].extent)
+    if (f->depth != part && x->dims[f->depth] != t->axes.v[k].extent)
         return no(why, "the loop covers a part of a dimension of %s", x->name);
     f->k_major = f->depth == x->rank - 1;
     if (f->vector && !f->k_major) f->row = x->rank - 1;
@@ -177,8 +178,8 @@ static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     if (uses_axis(a, m->cols) || uses_axis(b, m->rows) || !is_over(t, a, m->rows) ||
         !is_over(t, b, m->cols))
         return no(why, "a factor has no axis of its own");
-    if (!mma_factor(t, a, m->rows, m->k, &m->a, why) ||
-        !mma_factor(t, b, m->cols, m->k, &m->b, why))
+    if (!mma_factor(t, a, m->rows, m->k, -1, &m->a, why) ||
+        !mma_factor(t, b, m->cols, m->k, -1, &m->b, why))
         return false;
     if (m->a.vector && m->b.vector) return no(why, "both factors are vectors");
     return pointwise(t, m, why) && find_blocks(m, why);

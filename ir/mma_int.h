@@ -9,7 +9,9 @@ FK_PRINTF(2, 3) bool mma_no(Str *why, const char *fmt, ...);
 
 /* The product that a loop sums: load, load, mul, step and no more. */
 bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q, Str *why);
-bool mma_factor(const TProg *t, const TInst *load, int row, int k, MmaFactor *f, Str *why);
+/* part: a dimension that need not be as long as k; -1: none. */
+bool mma_factor(const TProg *t, const TInst *load, int row, int k, int part, MmaFactor *f,
+                Str *why);
 /* Bytes of an element, 0: the two do not go together. */
 int mma_pair_size(DType p, DType q);
 /* The roles load, mma (at most `most` groups), slab. */

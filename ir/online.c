@@ -88,8 +88,8 @@ static bool find_score(Find *f, const TInst *loop) {
     if (rows < 0 || (o->rows >= 0 && o->rows != rows))
         return no(f->why, "the products do not have rows of their own, the same ones");
     o->rows = rows;
-    if (!mma_factor(f->t, a, rows, s->k, &s->a, f->why) ||
-        !mma_factor(f->t, b, o->j, s->k, &s->b, f->why))
+    if (!mma_factor(f->t, a, rows, s->k, -1, &s->a, f->why) ||
+        !online_factor(o, f->deps, b, o->j, s->k, &s->b, &s->where, f->why))
         return false;
     return !s->a.vector && !s->b.vector ? true : no(f->why, "a factor is a vector");
 }
@@ -116,7 +116,7 @@ static bool find_product(Find *f, const TCarry *c, const TInst *step) {
     for (int q = 0; q + 1 < o->nproducts; q++)
         if (o->product[q].element == p->element) p->factor = o->product[q].factor;
     if (p->factor == o->nfactors) o->nfactors++;
-    if (!mma_factor(f->t, load, o->cols, o->j, &p->b, f->why)) return false;
+    if (!online_factor(o, f->deps, load, o->cols, o->j, &p->b, &p->where, f->why)) return false;
     return !p->b.vector ? true : no(f->why, "a factor is a vector");
 }
 
@@ -187,16 +187,34 @@ static void mark(Find *f) {
         }
 }
 
+static void need_ix(bool *needed, const Ix *x) {
+    if (x->kind == IX_VALUE) needed[x->num] = true;
+    for (int k = 0; k < x->n; k++) need_ix(needed, x->arg[k]);
+}
+
+/* What elements do not need, and no step does, says where factors are read. */
+static void drop_places(Find *f) {
+    Online *o = f->o;
+    bool *needed = ARENA_ARRAY(f->a, bool, f->t->nvalues + 1);
+    int left = o->body.n;
+    for (int k = o->body.n - 1; k >= 0; k--) {
+        OnlineInst *x = &o->body.v[k];
+        for (int g = 0; g < x->guards.n; g++) needed[x->guards.v[g]] = true;
+        if (x->i->kind != T_STEP && !x->factor && !needed[x->i->id]) continue;
+        for (int a = 0; a < x->i->nargs; a++) needed[x->i->args[a]] = true;
+        for (int d = 0; d < x->i->nix && !x->factor; d++) need_ix(needed, x->i->ix[d]);
+        o->body.v[--left] = *x;
+    }
+    o->body.n -= left;
+    memmove(o->body.v, o->body.v + left, sizeof *o->body.v * (size_t)o->body.n);
+}
+
 /* What is loaded for each element is inside of the tensor at any row and any j. */
 static bool check_load(Find *f, const TInst *i) {
-    const TTensor *x = &f->t->tensors.v[i->tensor];
-    for (int d = 0; d < i->nix; d++) {
-        int axis;
-        if (!(tile_ix_deps(f->deps, i->ix[d]) & (bit(f->o->rows) | bit(f->o->j)))) continue;
-        if (i->checked >> d & 1) continue;
-        if (!ix_is_axis(i->ix[d], &axis) || x->dims[d] != f->t->axes.v[axis].extent)
-            return no(f->why, "%s is read at an index of its own", x->name);
-    }
+    uint64_t elements = bit(f->o->rows) | bit(f->o->j);
+    for (int d = 0; d < i->nix; d++)
+        if (tile_ix_deps(f->deps, i->ix[d]) & elements && !online_inside(f->o, i, d))
+            return no(f->why, "%s is read at an index of its own", f->t->tensors.v[i->tensor].name);
     return true;
 }
 
@@ -265,7 +283,8 @@ static bool find_body(Find *f) {
     for (int k = 0; k < n; k++)
         if (o->body.v[k].i->kind == T_STEP && !find_step(f, o->body.v[k].i)) return false;
     mark(f);
-    for (int k = 0; k < n; k++) {
+    drop_places(f);
+    for (int k = 0; k < o->body.n; k++) {
         const OnlineInst *x = &o->body.v[k];
         uint64_t d = x->i->id >= 0 ? f->deps[x->i->id] : 0;
         if (!x->factor && d & bit(o->cols)) return no(f->why, "columns in the loop");

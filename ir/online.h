@@ -9,6 +9,9 @@
  *               something over rows and j times a load over j and columns (a grid axis)
  * Rows are a grid axis that the first factor of every score has and the second has not; of several
  * one that bounds j, is as long as j, is not known to be short, is the last.
+ * A factor over j may lie in pages: j stands in it as j % P in one dimension, which has P elements,
+ * and else as its quotient by P or a multiple alone; that quotient, and what does not move with j,
+ * may be looked up in tensors (a gather).
  * All may stand in guards; what does is computed for all elements, and stepped for some. Carries
  * may have frames (tile.h). Before and after the loop everything is pointwise, as in mma.h; stores
  * are over rows and columns, or over rows alone.
@@ -20,10 +23,17 @@
 
 enum { ONLINE_SCORES = 4, ONLINE_PRODUCTS = 4, ONLINE_ROWS = 16, ONLINE_USED = 2 };
 
+/* Where a factor over j is read. */
+typedef struct OnlineWhere {
+    int page;      /* elements of j side by side; 0: all */
+    uint32_t dims; /* bit d: dimension d is read where the page's number or data say */
+} OnlineWhere;
+
 typedef struct OnlineScore {
     const TInst *loop;
     int carry, k;   /* the value, the axis that it sums over */
     MmaFactor a, b; /* over rows; over j */
+    OnlineWhere where;
 } OnlineScore;
 
 typedef struct OnlineProduct {
@@ -31,8 +41,9 @@ typedef struct OnlineProduct {
     const TInst *step, *mul;
     int element; /* value over rows and j */
     MmaFactor b; /* over columns, k is j */
-    int factor;  /* number of its element among those of all products, equal ones once */
-    bool holes;  /* between the bounds of j, no row at all may have an element */
+    OnlineWhere where;
+    int factor; /* number of its element among those of all products, equal ones once */
+    bool holes; /* between the bounds of j, no row at all may have an element */
 } OnlineProduct;
 
 typedef struct OnlineRow { /* a carry over rows */
@@ -58,7 +69,7 @@ typedef struct Online {
     OnlineProduct product[ONLINE_PRODUCTS];
     OnlineRow row[ONLINE_ROWS];
     int nscores, nproducts, nrows, nfactors;
-    VEC(OnlineInst) body; /* in order, without scores */
+    VEC(OnlineInst) body; /* in order, without scores and what only says where factors are */
 } Online;
 
 /* False with a reason when the program is not of this shape. What mma.h takes is not. */
@@ -66,6 +77,13 @@ bool online_find(Arena *a, const TProg *t, Online *o, Str *why);
 
 /* May the step of a product, between the bounds of j, leave out an element for every row? */
 bool online_leaves_out(Arena *a, const Online *o, const OnlineInst *step);
+
+/* A factor over j, and row or k (the other of the two is j). False with a reason. */
+bool online_factor(const Online *o, const uint64_t *deps, const TInst *load, int row, int k,
+                   MmaFactor *f, OnlineWhere *w, Str *why);
+
+/* Is what a load reads in dimension d inside of the tensor, at any elements of all axes? */
+bool online_inside(const Online *o, const TInst *load, int d);
 
 /* A score as mma.h has it: its rows, j, k. */
 Mma online_score_view(const Online *o, int score);

@@ -37,6 +37,12 @@ static bool lay(const Schedule *s, const MmaFactor *f, int lines, int wide, int 
     return true;
 }
 
+/* Blocks are of whole pages, or a page of whole blocks, 8 lines at least: swizzled together. */
+static bool pages_fit(const OnlineWhere *x, int j, Str *why) {
+    if (!x->page || j % x->page == 0 || x->page % j == 0) return true;
+    return no(why, "blocks of %d, pages of %d", j, x->page);
+}
+
 static bool buffers_of(const Schedule *s, const TInst *load, int *n, Str *why) {
     const SValue *v = placed(s, load);
     if (!v || v->buffers < 1 || v->buffers > 8)
@@ -61,6 +67,7 @@ static bool lay_all(const Schedule *s, const Online *o, OnlineTiles *w, Str *why
             return no(why, "k has %lld elements, the tile %d", (long long)n, w->depth[k]);
         if (!x->a.k_major || !x->b.k_major)
             return no(why, "k is not the last dimension of both factors");
+        if (!pages_fit(&x->where, w->j, why)) return false;
         if (!lay(s, &x->a, w->out.m, w->depth[k], w->ahead, &at, &w->q[k], why) ||
             !lay(s, &x->b, w->j, w->depth[k], w->stages, &at, &w->k[k], why))
             return false;
@@ -68,6 +75,7 @@ static bool lay_all(const Schedule *s, const Online *o, OnlineTiles *w, Str *why
     for (int p = 0; p < o->nproducts; p++) {
         const MmaFactor *f = &o->product[p].b;
         if (f->k_major) return no(why, "columns are not the last dimension of a factor");
+        if (!pages_fit(&o->product[p].where, w->j, why)) return false;
         if (!lay(s, f, w->j, w->out.n, w->stages, &at, &w->v[p], why)) return false;
     }
     w->out.stages = 1;

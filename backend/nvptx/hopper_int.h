@@ -10,7 +10,9 @@
 Val ptx_map_address(Lower *l, const char *kernel, int param); /* of a by-value parameter */
 void ptx_map_prefetch(Lower *l, Val map);
 Val ptx_opaque(Lower *l, Val v);     /* i32; as it is, but LLVM does not know that */
+void ptx_rolled(Lower *l);           /* first in a loop: ptxas does not unroll it */
 Val ptx_shfl_first(Lower *l, Val v); /* i32 of lane 0: uniform in a warp, and ptxas knows it */
+Val ptx_shfl_from(Lower *l, Val v, Val lane); /* the same of another lane */
 void ptx_setmaxnreg(Lower *l, int regs, bool more);
 
 /* Named barriers: id 1 to 15, n threads. */
@@ -21,8 +23,8 @@ void ptx_bar_arrive(Lower *l, Val id, int n);
  * the phase of that parity (i32, 0 or 1) has ended: parity 1 at once on a fresh barrier. */
 void ptx_mbar_init(Lower *l, Val bar, int count);
 void ptx_mbar_init_done(Lower *l); /* makes them known to the async proxy; a CTA barrier follows */
-void ptx_mbar_expect(Lower *l, Val bar, Val bytes); /* i32; and arrives */
-void ptx_mbar_arrive(Lower *l, Val bar, Val pred);  /* pred NULL: always */
+void ptx_mbar_expect(Lower *l, Val bar, Val bytes, Val pred); /* i32; and arrives */
+void ptx_mbar_arrive(Lower *l, Val bar, Val pred);            /* pred NULL: always */
 void ptx_mbar_wait(Lower *l, Val bar, Val parity);
 
 /* Clusters of CTAs. In a cluster an address of shared memory also is one of shared::cluster, of the

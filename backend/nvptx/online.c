@@ -23,16 +23,18 @@
 
 /* ---- barriers and places ---- */
 
-enum { NEXT = 2 }; /* buffers of numbers of tiles */
-
 static int count_of(const On *on, enum OnBar what) {
-    return what == BAR_NEXT ? NEXT : what == BAR_Q ? on->t.ahead : on->t.stages;
+    return what == BAR_NEXT ? ON_NEXT : what == BAR_Q ? on->t.ahead : on->t.stages;
 }
 
 static int bars_before(const On *on, enum OnBar what) {
     int n = 0;
     for (enum OnBar b = BAR_K; b < what; b++) n += 2 * count_of(on, b);
     return n;
+}
+
+Val on_past_bars(On *on) {
+    return LLVMBuildAdd(on->l->b, on->w.bars, i32c(on->l, 8 * bars_before(on, BAR_NEXT + 1)), "");
 }
 
 static Val bar(On *on, int number, Val stage) {
@@ -91,7 +93,7 @@ static const Ix *batches(const On *on) {
     return n;
 }
 
-static const Ix *tiles_all(const On *on) {
+const Ix *on_tiles_all(const On *on) {
     return ix_mul(on->o.t->ix, row_tiles(on), batches(on));
 }
 
@@ -156,16 +158,16 @@ static void tile_bounds(On *on) {
 /* What the bounds of j need of what stands before the loop. */
 static void emit_needed(On *on, const Ix *x);
 
-static void emit_value(On *on, int id) {
+void on_emit_value(On *on, int id) {
     const TInst *i = on->l->def[id];
     if (!i || on->l->value[id].n || on->l->deps[id] >> on->o.rows & 1) return; /* of rows: later */
-    for (int k = 0; k < i->nargs; k++) emit_value(on, i->args[k]);
+    for (int k = 0; k < i->nargs; k++) on_emit_value(on, i->args[k]);
     for (int k = 0; k < i->nix; k++) emit_needed(on, i->ix[k]);
     emit_inst(on->l, i);
 }
 
 static void emit_needed(On *on, const Ix *x) {
-    if (x->kind == IX_VALUE) emit_value(on, (int)x->num);
+    if (x->kind == IX_VALUE) on_emit_value(on, (int)x->num);
     for (int k = 0; k < x->n; k++) emit_needed(on, x->arg[k]);
 }
 
@@ -203,72 +205,6 @@ void on_decode(On *on, Val item) {
     emit_needed(on, on->o.loop->lo);
     emit_needed(on, on->o.loop->hi);
     tile_bounds(on);
-}
-
-/* ---- the next tile ---- */
-
-static Val next_slot(On *on, Val stage) {
-    Val at = LLVMBuildAdd(on->l->b, on->w.bars, i32c(on->l, 8 * bars_before(on, BAR_NEXT + 1)), "");
-    return wg_at_stage(&on->w, at, stage, 4);
-}
-
-static Val next_take(On *on) {
-    Lower *l = on->l;
-    Val last = LLVMBuildSub(l->b, uniform32(&on->w, tiles_all(on)), i32c(l, 1), "");
-    Val taken = ptx_atomic_wrap(l, param_memory(l, KP_HEAD), last);
-    return LLVMBuildAdd(l->b, taken, on->w.stride, "");
-}
-
-static void next_tell(On *on, Ring at, Val item) {
-    Lower *l = on->l;
-    ptx_mbar_wait(l, on_empty(on, BAR_NEXT, at.stage),
-                  LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
-    ptx_store_shared(l, 4, next_slot(on, at.stage), item);
-    ptx_mbar_arrive(l, on_full(on, BAR_NEXT, at.stage), NULL);
-}
-
-static Val next_hear(On *on, Ring at) {
-    Lower *l = on->l;
-    ptx_mbar_wait(l, on_full(on, BAR_NEXT, at.stage), at.phase);
-    Val item = ptx_load_shared(l, 4, next_slot(on, at.stage));
-    ptx_mbar_arrive(l, on_empty(on, BAR_NEXT, at.stage), NULL);
-    return ptx_shfl_first(l, item); /* ptxas then knows that it is uniform */
-}
-
-/* for (item = ctaid; item < tiles; item += nctaid), or the next that nobody has */
-void on_tiles(On *on, OnTileFn *fn, bool loads) {
-    Lower *l = on->l;
-    bool counts = l->s->dynamic;
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "tile");
-    LLVMBasicBlockRef body = block_new(l, "work"), exit = block_new(l, "done");
-    LLVMBuildBr(l->b, head);
-    block_enter(l, head);
-    Val item = wg_phi(l, l->i32, on->w.first, before), zero = i32c(l, 0);
-    OnRings r = {{wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
-                 {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)}};
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(&on->w, tiles_all(on)), "");
-    LLVMBuildCondBr(l->b, more, body, exit);
-    block_enter(l, body);
-    Ring at = {zero, zero};
-    if (counts)
-        at = (Ring){wg_phi_first(l, head, zero, before), wg_phi_first(l, head, zero, before)};
-    Val next = counts && loads ? next_take(on) : NULL;
-    OnRings e = fn(on, item, r);
-    if (!counts)
-        next = LLVMBuildAdd(l->b, item, on->w.stride, "");
-    else if (loads)
-        next_tell(on, at, next);
-    else
-        next = next_hear(on, at);
-    if (counts) {
-        Ring after = on_next(on, at, NEXT);
-        wg_phi_next(l, at.stage, after.stage), wg_phi_next(l, at.phase, after.phase);
-    }
-    wg_phi_next(l, item, next);
-    wg_phi_next(l, r.k.stage, e.k.stage), wg_phi_next(l, r.k.phase, e.k.phase);
-    wg_phi_next(l, r.q.stage, e.q.stage), wg_phi_next(l, r.q.phase, e.q.phase);
-    LLVMBuildBr(l->b, head);
-    block_enter(l, exit);
 }
 
 /* ---- roles ---- */
@@ -375,6 +311,8 @@ static void facts(On *on) {
     on->cut_hi = cuts(on, o->loop->hi, true);
     on->scrub_lo = !ix_is_const(o->loop->lo, NULL);
     on->scrub_hi = o->loop->hi != l->t->axes.v[o->j].extent;
+    for (int p = 0; p < o->nproducts; p++) on->scrub_hi |= o->product[p].where.page > 0;
+    on_page_facts(on);
     on_index_facts(on);
     on->needed = ARENA_ARRAY(l->arena, bool, l->t->nvalues + 1);
     bool frames = false;
@@ -396,19 +334,19 @@ static void facts(On *on) {
     }
 }
 
-static int map_of(On *on, const MmaFactor *f, const OnlineSmem *m) {
-    return param_map(on->l, on_map(on, f, m), on->l->t->tensors.v[f->load->tensor].id);
+static int map_of(On *on, const MmaFactor *f, const OnlineSmem *m, int page) {
+    return param_map(on->l, on_map(on, f, m, page), on->l->t->tensors.v[f->load->tensor].id);
 }
 
 static void maps(On *on) {
     Lower *l = on->l;
     Wg *w = &on->w;
     for (int k = 0; k < on->o.nscores; k++) {
-        on->map_q[k] = map_of(on, &on->o.score[k].a, &on->t.q[k]);
-        on->map_k[k] = map_of(on, &on->o.score[k].b, &on->t.k[k]);
+        on->map_q[k] = map_of(on, &on->o.score[k].a, &on->t.q[k], 0);
+        on->map_k[k] = map_of(on, &on->o.score[k].b, &on->t.k[k], on->o.score[k].where.page);
     }
     for (int p = 0; p < on->o.nproducts; p++)
-        on->map_v[p] = map_of(on, &on->o.product[p].b, &on->t.v[p]);
+        on->map_v[p] = map_of(on, &on->o.product[p].b, &on->t.v[p], on->o.product[p].where.page);
     for (int i = 0; i < w->t.nstaged; i++) {
         const MmaStaged *s = &w->t.staged[i];
         w->map_out[i] = param_map(l, wg_map_slab(w, s), l->t->tensors.v[s->inst->tensor].id);
@@ -433,7 +371,7 @@ static void guards(On *on, Kernel *k) {
     IxPool *p = t->ix;
     Wg *w = &on->w;
     enum { MOST = 1 << 30 };
-    k->tiles = k->grid = tiles_all(on);
+    k->tiles = k->grid = on_tiles_all(on);
     k->block = on->l->s->threads;
     k->smem = ix_const(p, on->t.out.smem);
     k->persistent = on->l->s->persistent;

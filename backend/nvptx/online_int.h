@@ -1,5 +1,6 @@
 /* online_int.h - what the files of the online kernel share: online.c (the kernel, its roles, which
- * tile), online_load.c (who loads), online_tile.c (who multiplies: the blocks of a tile, and what
+ * tile), online_next.c (tile after tile), online_load.c (who loads), online_page.c (where, if data
+ * say), online_tile.c (who multiplies: the blocks of a tile, and what
  * follows them), online_block.c (a block: what is computed of its elements), online_row.c (what is
  * carried over rows, and frames), online_exp.c (exponentials of sums), online_index.c (what is made
  * of indices), online_scrub.c (factors that no row has). */
@@ -18,12 +19,20 @@ typedef struct OnBound {
     bool *used;
 } OnBound;
 
+/* A coordinate of a page, of which each lane of the loader has one a block. */
+typedef struct OnPlace {
+    const Ix *x, *extent;
+} OnPlace;
+
 typedef struct On {
     Wg w; /* the tile after the loop, and what all roles know */
     Lower *l;
     Online o;
     OnlineTiles t;
     int map_q[ONLINE_SCORES], map_k[ONLINE_SCORES], map_v[ONLINE_PRODUCTS];
+    VEC(OnPlace) places;     /* of pages */
+    int page_lines;          /* from lane to lane; a page has a multiple of it, or a block has */
+    bool *by_page;           /* per value: says where a page is */
     bool scrub_lo, scrub_hi; /* what lies beyond the bounds may be in a tensor all the same */
     bool cut_lo, cut_hi;     /* a block may hang over the bounds of j */
     int lo_moves, hi_moves;  /* with the rows (online_moves) */
@@ -41,6 +50,7 @@ typedef struct On {
     Val first, end;        /* i32: blocks [first, end) */
     Val lo_least, hi_most; /* i32: bounds of j of all rows together */
     Val whole, beyond;     /* i32: those of [whole, beyond) hang over no bound */
+    Val lead;              /* i1, of the loader: the thread that copies; NULL: it is one thread */
     /* of a consumer group */
     Val desc_q[ONLINE_SCORES], desc_k[ONLINE_SCORES], desc_v[ONLINE_PRODUCTS];
     Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds of j, by row held */
@@ -88,15 +98,32 @@ Val on_buffer(On *on, const OnlineSmem *m, Val stage); /* i32 */
 void on_place(On *on, Val item);
 void on_decode(On *on, Val item);
 Val on_clamp32(On *on, Val v); /* i64 to i32, of what is nearly in range */
+Val on_past_bars(On *on);      /* i32: behind all barriers */
+const Ix *on_tiles_all(const On *on);
+void on_emit_value(On *on, int id); /* and what it needs, unless it is there */
 
-/* ---- online_load.c ---- */
-void on_loader(On *on);
+/* ---- online_next.c ---- */
+enum { ON_NEXT = 2 }; /* buffers of numbers of tiles */
 typedef struct OnRings {
     Ring k, q;
 } OnRings;
 typedef OnRings OnTileFn(On *on, Val item, OnRings r);
 void on_tiles(On *on, OnTileFn *fn, bool loads);
-KTmap on_map(const On *on, const MmaFactor *f, const OnlineSmem *m);
+
+/* ---- online_load.c ---- */
+void on_loader(On *on);
+KTmap on_map(const On *on, const MmaFactor *f, const OnlineSmem *m, int page);
+
+/* ---- online_page.c ---- */
+void on_page_facts(On *on); /* fills places, by_page */
+void on_page_tile(On *on);  /* of the open tile: what no page changes */
+/* Of block i (i32, any), the lane's places: begin loads what says them, end makes them, i32. */
+void on_page_begin(On *on, Val i);
+void on_page_end(On *on, Val i, Val *at);
+/* The coordinates of the first piece of the open block's part `number` (i32), by pages; lines:
+ * the block's. */
+void on_page_coords(On *on, const MmaFactor *f, const OnlineWhere *w, int lines, const Val *at,
+                    Val number, Val *coord);
 
 /* ---- online_tile.c ---- */
 void on_first_turn(On *on);

@@ -1,31 +1,36 @@
 /* online_load.c - the warpgroup that loads, of which one thread works: of a tile the rows' factors,
  * then for each block, from the last to the first, what makes its scores, and what its products
- * need one block later. It runs as far ahead as there are buffers, across tiles.
+ * need one block later. It runs as far ahead as there are buffers, across tiles. Where factors lie
+ * in pages a warp works, of which that thread is the first (online_page.c).
  */
 #include "backend/nvptx/online_int.h"
 
-KTmap on_map(const On *on, const MmaFactor *f, const OnlineSmem *m) {
+/* Lines of a box. */
+static int lines_of(const OnlineSmem *m, int page) {
+    return page && page < m->lines ? page : m->lines;
+}
+
+KTmap on_map(const On *on, const MmaFactor *f, const OnlineSmem *m, int page) {
     const TTensor *x = &on->o.t->tensors.v[f->load->tensor];
     KTmap map = {.temp = x->mem == TM_TEMP, .rank = x->rank, .swizzle = 128};
     int lines = f->k_major ? f->row : f->depth;
     for (int i = 0; i < x->rank; i++) {
         map.dim[i] = x->rank - 1 - i;
-        map.box[i] = i == 0 ? 64 : map.dim[i] == lines ? m->lines : 1;
+        map.box[i] = i == 0 ? 64 : map.dim[i] == lines ? lines_of(m, page) : 1;
     }
     return map;
 }
 
-/* All pieces of a factor, at the open axes. */
-static void load(On *on, const MmaFactor *f, const OnlineSmem *m, int map, Val to, Val bar) {
+/* All pieces of a box from coord on. */
+static void load(On *on, const MmaFactor *f, const OnlineSmem *m, int map, Val *coord, Val to,
+                 Val bar) {
     Lower *l = on->l;
-    Val coord[5], first;
-    wg_coords(&on->w, f->load, coord);
-    first = coord[0];
+    Val first = coord[0];
     for (int p = 0; p < m->pieces; p++) {
         Val at = LLVMBuildAdd(l->b, to, i32c(l, p * m->lines * 128), "");
         coord[0] = LLVMBuildAdd(l->b, first, i32c(l, 64 * p), "");
         ptx_tma_load(l, ptx_map_address(l, on->w.kernel, map), f->load->nix, coord, at, bar,
-                     m->evict, 0, NULL);
+                     m->evict, 0, on->lead);
     }
 }
 
@@ -33,16 +38,20 @@ static void begin(On *on, enum OnBar what, Ring at, int bytes) {
     Lower *l = on->l;
     Val free = LLVMBuildXor(l->b, at.phase, i32c(l, 1), "");
     ptx_mbar_wait(l, on_empty(on, what, at.stage), free);
-    ptx_mbar_expect(l, on_full(on, what, at.stage), i32c(l, bytes));
+    ptx_mbar_expect(l, on_full(on, what, at.stage), i32c(l, bytes), on->lead);
 }
 
 static void load_rows(On *on, Ring at) {
     int bytes = 0;
+    Val coord[5];
     for (int k = 0; k < on->o.nscores; k++) bytes += on->t.q[k].bytes;
     begin(on, BAR_Q, at, bytes);
-    for (int k = 0; k < on->o.nscores; k++)
-        load(on, &on->o.score[k].a, &on->t.q[k], on->map_q[k], on_buffer(on, &on->t.q[k], at.stage),
+    for (int k = 0; k < on->o.nscores; k++) {
+        const MmaFactor *f = &on->o.score[k].a;
+        wg_coords(&on->w, f->load, coord);
+        load(on, f, &on->t.q[k], on->map_q[k], coord, on_buffer(on, &on->t.q[k], at.stage),
              on_full(on, BAR_Q, at.stage));
+    }
 }
 
 static void open_block(On *on, Val i) {
@@ -51,31 +60,74 @@ static void open_block(On *on, Val i) {
     wg_open_one(&on->w, on->o.j, LLVMBuildZExt(l->b, j, l->i64, ""));
 }
 
-static void load_scores(On *on, Val i, Ring at) {
+/* What a block has of a factor, at places `at` of the lanes: box by box, by a loop, in which a
+ * loader has registers enough. */
+static void load_block(On *on, const MmaFactor *f, const OnlineWhere *w, const OnlineSmem *m,
+                       int map, const Val *at, Val to, Val bar) {
+    Lower *l = on->l;
+    Val coord[5];
+    int lines = lines_of(m, w->page);
+    if (lines == m->lines) {
+        on_page_coords(on, f, w, m->lines, at, i32c(l, 0), coord);
+        load(on, f, m, map, coord, to, bar);
+        return;
+    }
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), body = block_new(l, "page");
+    LLVMBasicBlockRef exit = block_new(l, "brought");
+    Val count = ptx_opaque(l, i32c(l, m->lines / lines)); /* it is not unrolled */
+    LLVMBuildBr(l->b, body);
+    block_enter(l, body);
+    Val n = wg_phi(l, l->i32, i32c(l, 0), before);
+    ptx_rolled(l);
+    on_page_coords(on, f, w, m->lines, at, n, coord);
+    load(on, f, m, map, coord, wg_at_stage(&on->w, to, n, lines * 128), bar);
+    Val next = LLVMBuildAdd(l->b, n, i32c(l, 1), "");
+    wg_phi_next(l, n, next);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, count, ""), body, exit);
+    block_enter(l, exit);
+}
+
+static void load_scores(On *on, Val i, Ring at, const Val *places) {
     int bytes = 0;
     open_block(on, i);
     for (int k = 0; k < on->o.nscores; k++) bytes += on->t.k[k].bytes;
     begin(on, BAR_K, at, bytes);
     for (int k = 0; k < on->o.nscores; k++)
-        load(on, &on->o.score[k].b, &on->t.k[k], on->map_k[k], on_buffer(on, &on->t.k[k], at.stage),
-             on_full(on, BAR_K, at.stage));
+        load_block(on, &on->o.score[k].b, &on->o.score[k].where, &on->t.k[k], on->map_k[k], places,
+                   on_buffer(on, &on->t.k[k], at.stage), on_full(on, BAR_K, at.stage));
 }
 
-static void load_products(On *on, Val i, Ring at) {
+static void load_products(On *on, Val i, Ring at, const Val *places) {
     int bytes = 0;
     if (!on->o.nproducts) return;
     open_block(on, i);
     for (int p = 0; p < on->o.nproducts; p++) bytes += on->t.v[p].bytes;
     begin(on, BAR_V, at, bytes);
     for (int p = 0; p < on->o.nproducts; p++)
-        load(on, &on->o.product[p].b, &on->t.v[p], on->map_v[p],
-             on_buffer(on, &on->t.v[p], at.stage), on_full(on, BAR_V, at.stage));
+        load_block(on, &on->o.product[p].b, &on->o.product[p].where, &on->t.v[p], on->map_v[p],
+                   places, on_buffer(on, &on->t.v[p], at.stage), on_full(on, BAR_V, at.stage));
 }
 
+static Val *places_new(On *on) {
+    return ARENA_ARRAY(on->l->arena, Val, on->places.n + 1);
+}
+
+static void places_of(On *on, Val i, Val *at) {
+    on_page_begin(on, i);
+    on_page_end(on, i, at);
+}
+
+/* Those of blocks that are not loaded yet are made one block ahead, while others are waited for. */
 static Ring load_blocks(On *on, Ring start) {
     Lower *l = on->l;
+    int n = on->places.n;
+    Val *of_k = places_new(on), *of_v = places_new(on), *next_k = places_new(on), *first = of_v;
     Val last = LLVMBuildSub(l->b, on->end, i32c(l, 1), "");
-    load_scores(on, last, start);
+    Val second = LLVMBuildSub(l->b, on->end, i32c(l, 2), "");
+    places_of(on, last, first);
+    on_page_begin(on, second);
+    load_scores(on, last, start, first);
+    on_page_end(on, second, of_k);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "ahead");
     LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
     Ring next = on_next(on, start, on->t.stages);
@@ -84,18 +136,26 @@ static Ring load_blocks(On *on, Ring start) {
     Val i = wg_phi(l, l->i32, last, before);
     Ring k = {wg_phi(l, l->i32, next.stage, before), wg_phi(l, l->i32, next.phase, before)};
     Ring v = {wg_phi(l, l->i32, start.stage, before), wg_phi(l, l->i32, start.phase, before)};
+    for (int p = 0; p < n; p++) {
+        of_k[p] = wg_phi(l, l->i32, of_k[p], before);
+        of_v[p] = wg_phi(l, l->i32, of_v[p], before);
+    }
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, i, on->first, ""), body, exit);
     block_enter(l, body);
-    Val down = LLVMBuildSub(l->b, i, i32c(l, 1), "");
-    load_scores(on, down, k);
-    load_products(on, i, v);
+    Val down = LLVMBuildSub(l->b, i, i32c(l, 1), ""), then = LLVMBuildSub(l->b, i, i32c(l, 2), "");
+    on_page_begin(on, then);
+    load_scores(on, down, k, of_k);
+    load_products(on, i, v, of_v);
+    on_page_end(on, then, next_k);
     Ring k_next = on_next(on, k, on->t.stages);
     wg_phi_next(l, i, down);
     wg_phi_next(l, k.stage, k_next.stage), wg_phi_next(l, k.phase, k_next.phase);
     wg_phi_next(l, v.stage, k.stage), wg_phi_next(l, v.phase, k.phase);
+    for (int p = 0; p < n; p++)
+        wg_phi_next(l, of_k[p], next_k[p]), wg_phi_next(l, of_v[p], of_k[p]);
     LLVMBuildBr(l->b, head);
     block_enter(l, exit);
-    load_products(on, i, v);
+    load_products(on, i, v, of_v);
     return k;
 }
 
@@ -106,6 +166,7 @@ static OnRings load_tile(On *on, Val item, OnRings r) {
     if (on->o.cols >= 0) wg_open_one(&on->w, on->o.cols, LLVMConstInt(l->i64, 0, 0));
     for (int k = 0; k < on->o.nscores; k++)
         wg_open_one(&on->w, on->o.score[k].k, LLVMConstInt(l->i64, 0, 0));
+    on_page_tile(on);
     load_rows(on, r.q);
     LLVMBasicBlockRef none = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "next");
@@ -125,6 +186,11 @@ void on_loader(On *on) {
     Lower *l = on->l;
     LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "leave");
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.tid, i32c(l, 0), "");
+    if (on->places.n) {
+        on->lead = first;
+        Val warp = ptx_shfl_first(l, LLVMBuildLShr(l->b, on->w.tid, i32c(l, 5), ""));
+        first = LLVMBuildICmp(l->b, LLVMIntEQ, warp, i32c(l, 0), "");
+    }
     LLVMBuildCondBr(l->b, first, one, rest);
     block_enter(l, one);
     LLVMBasicBlockRef after = wg_uniform_begin(&on->w);

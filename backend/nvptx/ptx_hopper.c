@@ -24,9 +24,16 @@ Val ptx_opaque(Lower *l, Val v) {
     return ptx_asm(l, "mov.b32 $0, $1;", "=r,r", ASM_EFFECT, l->i32, &v, 1);
 }
 
+void ptx_rolled(Lower *l) {
+    ptx_asm(l, ".pragma \"nounroll\";", "", ASM_EFFECT, none(l), NULL, 0);
+}
+
 Val ptx_shfl_first(Lower *l, Val v) {
-    Val arg[4] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v, LLVMConstInt(l->i32, 0, 0),
-                  LLVMConstInt(l->i32, 31, 0)};
+    return ptx_shfl_from(l, v, LLVMConstInt(l->i32, 0, 0));
+}
+
+Val ptx_shfl_from(Lower *l, Val v, Val lane) {
+    Val arg[4] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v, lane, LLVMConstInt(l->i32, 31, 0)};
     return ptx_intrinsic(l, l->b, "llvm.nvvm.shfl.sync.idx.i32", NULL, 0, arg, 4);
 }
 
@@ -61,10 +68,13 @@ void ptx_mbar_init_done(Lower *l) {
     ptx_asm(l, "fence.mbarrier_init.release.cluster;", "~{memory}", ASM_EFFECT, none(l), NULL, 0);
 }
 
-void ptx_mbar_expect(Lower *l, Val b, Val bytes) {
-    Val arg[2] = {b, bytes};
-    ptx_asm(l, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
-            LLVMIsConstant(bytes) ? "r,n,~{memory}" : "r,r,~{memory}", ASM_EFFECT, none(l), arg, 2);
+void ptx_mbar_expect(Lower *l, Val b, Val bytes, Val pred) {
+    Val arg[3] = {b, bytes, pred};
+    const char *text = arena_printf(
+        l->arena, "%smbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", pred ? "@$2 " : "");
+    const char *in = arena_printf(l->arena, "r,%s%s,~{memory}", LLVMIsConstant(bytes) ? "n" : "r",
+                                  pred ? ",b" : "");
+    ptx_asm(l, text, in, ASM_EFFECT, none(l), arg, pred ? 3 : 2);
 }
 
 void ptx_mbar_arrive(Lower *l, Val b, Val pred) {

@@ -69,7 +69,7 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bo
 void wg_load_factors(Wg *w, const Presents *p, Val stage, Val full) {
     Lower *l = w->l;
     bool a_shared = w->t.pair_cols > 1, b_shared = w->t.pair_rows > 1;
-    ptx_mbar_expect(l, full, p->bytes);
+    ptx_mbar_expect(l, full, p->bytes, NULL);
     if (!w->t.a.plain) load_factor(w, &w->m.a, &w->t.a, w->map_a, a_shared, &p->a, stage, full);
     stage = LLVMBuildAdd(l->b, stage, i32c(l, w->t.a.bytes), "");
     if (!w->t.b.plain) load_factor(w, &w->m.b, &w->t.b, w->map_b, b_shared, &p->b, stage, full);

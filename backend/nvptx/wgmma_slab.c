@@ -176,7 +176,7 @@ static void bring(Wg *w, Val slot) {
     for (int i = 0; i < w->t.nbrought; i++)
         bytes += w->t.group_rows * w->t.chunk * w->t.brought[i].size;
     if (bytes)
-        ptx_mbar_expect(l, ready, i32c(l, bytes));
+        ptx_mbar_expect(l, ready, i32c(l, bytes), NULL);
     else
         ptx_mbar_arrive(l, ready, NULL);
     for (int i = 0; i < w->t.nbrought; i++)

@@ -1,0 +1,95 @@
+/* online_next.c - tile after tile, by all roles: those from the CTA's number on at the distance of
+ * all CTAs, or, where they are handed out, what the loader takes from a counter in global memory
+ * and tells the groups through a ring of numbers.
+ */
+#include "backend/nvptx/online_int.h"
+
+static Val next_slot(On *on, Val stage) {
+    return wg_at_stage(&on->w, on_past_bars(on), stage, 4);
+}
+
+/* Code of the loader that one thread does; NULL: it is one thread. */
+static LLVMBasicBlockRef alone_begin(On *on) {
+    Lower *l = on->l;
+    if (!on->lead) return NULL;
+    LLVMBasicBlockRef one = block_new(l, "alone"), after = block_new(l, "together");
+    LLVMBuildCondBr(l->b, on->lead, one, after);
+    block_enter(l, one);
+    return after;
+}
+
+static void alone_end(On *on, LLVMBasicBlockRef after) {
+    if (!after) return;
+    LLVMBuildBr(on->l->b, after);
+    block_enter(on->l, after);
+}
+
+static Val next_take(On *on) {
+    Lower *l = on->l;
+    Val last = LLVMBuildSub(l->b, uniform32(&on->w, on_tiles_all(on)), i32c(l, 1), "");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), after = alone_begin(on);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
+    Val taken = ptx_atomic_wrap(l, param_memory(l, KP_HEAD), last);
+    alone_end(on, after);
+    if (after) {
+        Val mine = taken;
+        taken = wg_phi(l, l->i32, i32c(l, 0), before);
+        LLVMAddIncoming(taken, &mine, &from, 1);
+    }
+    return LLVMBuildAdd(l->b, taken, on->w.stride, ""); /* for who tells it */
+}
+
+static Val next_tell(On *on, Ring at, Val item) {
+    Lower *l = on->l;
+    ptx_mbar_wait(l, on_empty(on, BAR_NEXT, at.stage),
+                  LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
+    LLVMBasicBlockRef after = alone_begin(on);
+    ptx_store_shared(l, 4, next_slot(on, at.stage), item);
+    ptx_mbar_arrive(l, on_full(on, BAR_NEXT, at.stage), NULL);
+    alone_end(on, after);
+    return after ? ptx_shfl_first(l, item) : item;
+}
+
+static Val next_hear(On *on, Ring at) {
+    Lower *l = on->l;
+    ptx_mbar_wait(l, on_full(on, BAR_NEXT, at.stage), at.phase);
+    Val item = ptx_load_shared(l, 4, next_slot(on, at.stage));
+    ptx_mbar_arrive(l, on_empty(on, BAR_NEXT, at.stage), NULL);
+    return ptx_shfl_first(l, item); /* ptxas then knows that it is uniform */
+}
+
+/* for (item = ctaid; item < tiles; item += nctaid), or the next that nobody has */
+void on_tiles(On *on, OnTileFn *fn, bool loads) {
+    Lower *l = on->l;
+    bool counts = l->s->dynamic;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "tile");
+    LLVMBasicBlockRef body = block_new(l, "work"), exit = block_new(l, "done");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val item = wg_phi(l, l->i32, on->w.first, before), zero = i32c(l, 0);
+    OnRings r = {{wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
+                 {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)}};
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(&on->w, on_tiles_all(on)), "");
+    LLVMBuildCondBr(l->b, more, body, exit);
+    block_enter(l, body);
+    Ring at = {zero, zero};
+    if (counts)
+        at = (Ring){wg_phi_first(l, head, zero, before), wg_phi_first(l, head, zero, before)};
+    Val next = counts && loads ? next_take(on) : NULL;
+    OnRings e = fn(on, item, r);
+    if (!counts)
+        next = LLVMBuildAdd(l->b, item, on->w.stride, "");
+    else if (loads)
+        next = next_tell(on, at, next);
+    else
+        next = next_hear(on, at);
+    if (counts) {
+        Ring after = on_next(on, at, ON_NEXT);
+        wg_phi_next(l, at.stage, after.stage), wg_phi_next(l, at.phase, after.phase);
+    }
+    wg_phi_next(l, item, next);
+    wg_phi_next(l, r.k.stage, e.k.stage), wg_phi_next(l, r.k.phase, e.k.phase);
+    wg_phi_next(l, r.q.stage, e.q.stage), wg_phi_next(l, r.q.phase, e.q.phase);
+    LLVMBuildBr(l->b, head);
+    block_enter(l, exit);
+}
