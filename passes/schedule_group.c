@@ -76,16 +76,22 @@ static TProg *cut(const TProg *t, int axis, const Ix *div) {
     return to;
 }
 
-static bool has_rows(const TProg *t, int axis) {
+/* why: what else is in the way, where it has. */
+static bool has_rows(const TProg *t, int axis, Str *why) {
     Online o;
-    Str why = {0};
-    bool is = online_find(t->arena, t, &o, &why) && o.rows == axis;
-    str_free(&why);
-    return is;
+    Str reason = {0};
+    bool is = online_find(t->arena, t, &o, &reason), has = o.rows == axis;
+    if (!is && has && why) str_add(why, str_get(&reason));
+    str_free(&reason);
+    return is && has;
+}
+
+static bool refused(const Str *why) {
+    return why && why->n;
 }
 
 /* x, of a load: a quotient of a grid axis. */
-static TProg *cut_by(const TProg *t, const Ix *x) {
+static TProg *cut_by(const TProg *t, const Ix *x, Str *why) {
     IxTerm *term;
     int n = ix_terms(t->ix, x, &term), axis;
     for (int k = 0; k < n; k++) {
@@ -95,21 +101,23 @@ static TProg *cut_by(const TProg *t, const Ix *x) {
         if (div->kind != IX_SIZE && !ix_is_const(div, NULL)) continue;
         if (!divides(t, div, extent)) continue;
         TProg *to = cut(t, axis, div);
-        if (has_rows(to, axis + 1)) return to;
+        if (has_rows(to, axis + 1, why)) return to;
+        if (refused(why)) return NULL;
     }
     return NULL;
 }
 
-static TProg *cut_by_any(const TProg *t, const TBlock *b) {
+static TProg *cut_by_any(const TProg *t, const TBlock *b, Str *why) {
     TProg *to = NULL;
-    for (int k = 0; k < b->inst.n && !to; k++) {
+    for (int k = 0; k < b->inst.n && !to && !refused(why); k++) {
         const TInst *i = b->inst.v[k];
-        for (int d = 0; i->kind == T_LOAD && d < i->nix && !to; d++) to = cut_by(t, i->ix[d]);
-        if (i->kind == T_LOOP || i->kind == T_GUARD) to = to ? to : cut_by_any(t, &i->body);
+        for (int d = 0; i->kind == T_LOAD && d < i->nix && !to && !refused(why); d++)
+            to = cut_by(t, i->ix[d], why);
+        if (i->kind == T_LOOP || i->kind == T_GUARD) to = to ? to : cut_by_any(t, &i->body, why);
     }
     return to;
 }
 
-TProg *schedule_with_group(const TProg *t) {
-    return cut_by_any(t, &t->body);
+TProg *schedule_with_group(const TProg *t, Str *why) {
+    return cut_by_any(t, &t->body, why);
 }

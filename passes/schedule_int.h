@@ -24,8 +24,9 @@ TProg *schedule_view(const TProg *t, int at, TAxis more, ViewIx *ix, const void 
 /* The program with an axis of one position before all others (schedule_vector.c). */
 TProg *schedule_with_row(const TProg *t);
 /* The program with an axis in two, the second of which are rows of what online.h takes; NULL: there
- * is none such (schedule_group.c). */
-TProg *schedule_with_group(const TProg *t);
+ * is none such (schedule_group.c), or one that is refused for the reason in why (NULL: not asked).
+ */
+TProg *schedule_with_group(const TProg *t, Str *why);
 
 /* Slabs of what follows the loop (schedule_slab.c). */
 typedef struct SlabShape {

@@ -286,7 +286,7 @@ void schedule_online(PassCtx *cx, Step *step) {
     Online o;
     if (!(cx->target->has & TGT_W) || cx->strict || step->schedules.n) return;
     if (!find(cx, step->tile, &o)) {
-        TProg *t = schedule_with_group(step->tile);
+        TProg *t = schedule_with_group(step->tile, NULL);
         if (!t || !find(cx, t, &o)) return;
         step->tile = t;
     }

@@ -41,8 +41,10 @@ const char *schedule_why(const PassCtx *cx, const Step *step) {
     Online o;
     Mma m;
     Str why = {0};
-    bool is =
-        inner ? online_find(&a, step->tile, &o, &why) : mma_find(step->tile, -1, -1, &m, &why);
+    if (inner) schedule_with_group(step->tile, &why);
+    bool is = false;
+    if (!why.n)
+        is = inner ? online_find(&a, step->tile, &o, &why) : mma_find(step->tile, -1, -1, &m, &why);
     if (is) str_add(&why, "no tile fits");
     const char *said = arena_strdup(cx->arena, str_get(&why));
     str_free(&why);
