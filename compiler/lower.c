@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    MAX_FAST = 16, /* variants of a step and target besides the general one */
+    MAX_FAST = 20, /* variants of a step and target besides the general one */
     MAX_SLOW = 3,  /* schedules of a step and target that ptxas may spoil before the rest is left */
     MAX_SPILLS = 160, /* bytes of local memory that do no harm outside the main loop */
 };

@@ -305,6 +305,14 @@ Mma online_score_view(const Online *o, int score) {
     return (Mma){.t = o->t, .rows = o->rows, .cols = o->j, .k = o->score[score].k};
 }
 
+bool online_can_bring(const Online *o, const OnlineInst *load) {
+    const TInst *i = load->i;
+    Mma m = {.t = o->t, .rows = o->rows, .cols = o->j, .k = -1};
+    if (i->kind != T_LOAD || load->factor || !load->early) return false;
+    int bits = dtype_bits(o->t->tensors.v[i->tensor].type);
+    return (bits == 16 || bits == 32) && mma_can_bring(o->t, &m, i);
+}
+
 /* TMA brings boxes that begin at multiples of 16 bytes. */
 static bool check_begin(Find *f, const Mma *m, const TInst *load) {
     int unit;

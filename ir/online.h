@@ -21,7 +21,14 @@
 
 #include "ir/mma.h"
 
-enum { ONLINE_SCORES = 4, ONLINE_PRODUCTS = 4, ONLINE_ROWS = 16, ONLINE_USED = 2 };
+enum {
+    ONLINE_SCORES = 4,
+    ONLINE_PRODUCTS = 4,
+    ONLINE_ROWS = 16,
+    ONLINE_USED = 2,
+    ONLINE_BROUGHT = 2,
+    ONLINE_BATCHES = 64
+};
 
 /* Where a factor over j is read. */
 typedef struct OnlineWhere {
@@ -88,6 +95,9 @@ bool online_inside(const Online *o, const TInst *load, int d);
 /* A score as mma.h has it: its rows, j, k. */
 Mma online_score_view(const Online *o, int score);
 
+/* Can TMA bring what this load of the body reads over rows and j, block by block? */
+bool online_can_bring(const Online *o, const OnlineInst *load);
+
 /* Moves x one way when the axis moves: 1 up, -1 down, 0 not at all; ONLINE_ANY: who knows. */
 enum { ONLINE_ANY = 2 };
 int online_moves(const uint64_t *deps, const Ix *x, int axis);
@@ -107,6 +117,12 @@ typedef struct OnlineTiles {
     int ahead;    /* buffers of what is loaded for a tile */
     int depth[ONLINE_SCORES]; /* elements of k */
     OnlineSmem q[ONLINE_SCORES], k[ONLINE_SCORES], v[ONLINE_PRODUCTS];
+    /* What the body reads over rows and j that comes through shared memory: boxes of all rows of a
+     * tile, side by side, `bring` buffers from brought_at on, in which all lie. */
+    MmaStaged brought[ONLINE_BROUGHT];
+    int nbrought, bring, brought_at, brought_bytes;
+    int batch[ONLINE_BATCHES], nbatches; /* axes, the one walked fastest last */
+    int spare; /* registers of a thread beside sums, a block and its factors */
     int early; /* columns of j that are worked on before a frame is known to hold */
     int bars_at;
     int used_at, used_words; /* bits of a block's elements that some row has; 0: not needed */

@@ -1,7 +1,8 @@
 /* online_tiles.c - see online.h: what a schedule makes of such a program.
  *
  * Shared memory: what is loaded once a tile (`ahead` buffers), what is loaded for each block
- * (`stages` buffers), slabs of what is stored, barriers.
+ * (`stages` buffers), what else the body reads (`bring` buffers), slabs of what is stored,
+ * barriers.
  */
 #include "ir/mma_int.h"
 #include "ir/online.h"
@@ -83,6 +84,67 @@ static bool lay_all(const Schedule *s, const Online *o, OnlineTiles *w, Str *why
     return true;
 }
 
+static bool is_batch(const Online *o, int axis) {
+    return axis < o->t->ngrid && axis != o->rows && axis != o->cols;
+}
+
+/* Those that the schedule lists are walked fastest. */
+static bool read_batches(const Schedule *s, const Online *o, OnlineTiles *w, Str *why) {
+    for (int a = 0; a < o->t->ngrid; a++)
+        if (is_batch(o, a) && !tile_of(s, a)) w->batch[w->nbatches++] = a;
+    for (int k = 0; k < s->axes.n; k++) {
+        const SAxis *x = &s->axes.v[k];
+        if (!is_batch(o, x->axis)) continue;
+        if (x->tile != 1)
+            return no(why, "axis %s: batches have a tile of 1", o->t->axes.v[x->axis].name);
+        w->batch[w->nbatches++] = x->axis;
+    }
+    return true;
+}
+
+static const TInst *body_load(const Online *o, int value) {
+    for (int k = 0; k < o->body.n; k++)
+        if (o->body.v[k].i->kind == T_LOAD && o->body.v[k].i->id == value)
+            return o->body.v[k].factor ? NULL : o->body.v[k].i;
+    return NULL;
+}
+
+/* Boxes of 128 bytes of all rows, as many as a block takes. */
+static bool lay_brought(const Online *o, const SValue *v, const TInst *load, OnlineTiles *w,
+                        Str *why) {
+    const TTensor *x = &o->t->tensors.v[load->tensor];
+    if (v->place != PLACE_smem || v->swizzle != LINE || v->plain || v->buffers < 1 ||
+        v->buffers > 8 || (w->bring && w->bring != v->buffers))
+        return no(why,
+                  "%%%d needs 1 to 8 buffers in smem, as many as others, swizzled by 128 bytes",
+                  load->id);
+    if (w->nbrought == ONLINE_BROUGHT) return no(why, "more than %d are brought", ONLINE_BROUGHT);
+    MmaStaged *s = &w->brought[w->nbrought++];
+    *s = (MmaStaged){.inst = load, .size = dtype_bits(x->type) / 8, .swizzle = LINE};
+    s->box = LINE / s->size;
+    s->evict = v->evict;
+    s->at = w->brought_bytes;
+    for (int d = 0; d < load->nix; d++)
+        if (ix_uses_axis(load->ix[d], o->rows)) s->row = d;
+    w->bring = v->buffers;
+    w->brought_bytes += (w->j + s->box - 1) / s->box * w->out.m * LINE;
+    return true;
+}
+
+static bool read_brought(const Schedule *s, const Online *o, OnlineTiles *w, Str *why) {
+    for (int k = 0; k < o->body.n; k++) {
+        const TInst *load = body_load(o, o->body.v[k].i->id);
+        const SValue *v = load ? placed(s, load) : NULL;
+        if (!v) continue;
+        if (!online_can_bring(o, &o->body.v[k]))
+            return no(why, "%%%d cannot be brought by TMA", load->id);
+        if (!lay_brought(o, v, load, w, why)) return false;
+    }
+    w->brought_at = w->out.stage_bytes;
+    w->out.stage_bytes += w->bring * w->brought_bytes;
+    return true;
+}
+
 static bool read_tiles(const Schedule *s, const Online *o, OnlineTiles *w, Str *why) {
     int64_t n;
     for (int k = 0; k < s->axes.n; k++)
@@ -118,7 +180,7 @@ static bool read_slabs(Arena *a, const Schedule *s, const Online *o, OnlineTiles
     rest.values.v = NULL;
     rest.values.n = rest.values.cap = 0;
     for (int k = 0; k < s->values.n; k++) {
-        bool factor = false;
+        bool factor = body_load(o, s->values.v[k].value);
         for (int x = 0; x < o->nscores; x++)
             factor |= s->values.v[k].value == o->score[x].a.load->id ||
                       s->values.v[k].value == o->score[x].b.load->id;
@@ -154,13 +216,15 @@ bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, Onl
     MmaTiles *out = &w->out;
     const Target *target = target_named(s->target);
     if (!online_find(a, t, o, why) || !mma_read_roles(s, 3, out, why) ||
-        !read_tiles(s, o, w, why) || !lay_all(s, o, w, why) || !read_slabs(a, s, o, w, why))
+        !read_tiles(s, o, w, why) || !lay_all(s, o, w, why) || !read_brought(s, o, w, why) ||
+        !read_slabs(a, s, o, w, why) || !read_batches(s, o, w, why))
         return false;
     if (!fits_over(o, w, why)) return false;
     if (out->carried) return no(why, "the role slab is not built here");
     if (s->cluster[0] > 1 || s->cluster[1] > 1 || s->split > 1 || s->promote)
         return no(why, "clusters, splits and promotion are not built here");
-    if (registers(o, w) > out->mma_regs - 24)
+    w->spare = out->mma_regs - registers(o, w);
+    if (w->spare < 24)
         return no(why, "%d registers of %d for sums and a block", registers(o, w), out->mma_regs);
     w->early = s->halves * 8;
     if (w->early >= w->j) return no(why, "%d columns worked on early of %d", w->early, w->j);
@@ -170,7 +234,8 @@ bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, Onl
     w->used_at = w->bars_at + BARRIERS;
     out->smem = w->used_at + lay_used(o, w);
     if (s->dynamic && !s->persistent) return no(why, "dynamic is for persistent kernels");
-    if (8 * (2 * w->ahead + 4 * w->stages + 5) > BARRIERS) return no(why, "too many buffers");
+    if (8 * (2 * w->ahead + 4 * w->stages + 2 * w->bring + 5) > BARRIERS)
+        return no(why, "too many buffers");
     if (target && out->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", out->smem, s->target, target->smem);
     return true;

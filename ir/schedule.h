@@ -44,6 +44,14 @@
  * many parts along k; their sums meet in scratch memory and are added in the order of k, and what
  * follows the loop is done by all parts, each for some columns, from registers to global memory.
  *
+ * A loop that multiplies, works on and multiplies again (ir/online.h). The list of axes has rows,
+ * columns, j (the elements of a block), each k, whole but for j; batches that are listed, with a
+ * tile of 1, are walked faster than others, the last one fastest. Value entries: of each factor as
+ * above; of a load over rows and j, place smem: TMA brings what a block reads of it, `buffers`
+ * ahead, without an entry it is read where it is used; of stores as above, from registers or
+ * staged. raster: so many batches are walked together. halves: of 8 columns of a block, how many
+ * are worked on before the frame is known to hold.
+ *
  * Where all this stands in loops over blocks that are reduced (ir/mma.h), the axis inside of a
  * block stands for the elements that the blocks cut: its tile is whole blocks.
  *

@@ -20,9 +20,11 @@ typedef struct Shape { /* a candidate */
     int groups, block; /* groups of 64 rows; elements of j in a block */
     int early;         /* columns worked on before the frame is known to hold; 0: no lag */
     int stages, ahead; /* buffers for each block; of the rows' factors */
+    int bring;         /* at most so many buffers of matrices that are read element by element */
     bool persistent, pingpong;
-    bool over; /* what is stored goes where the rows' factors were */
-    bool few;  /* for few rows: memory decides; what is stored comes from registers */
+    bool over;  /* what is stored goes where the rows' factors were */
+    bool few;   /* for few rows: memory decides; what is stored comes from registers */
+    bool known; /* only where dimensions are known: a ladder has no place for it */
     /* Measured (tests/bench/RESULTS.md): of what the tensor core could do in a block, in percent;
      * cycles of a tile beside its blocks, and where blocks are cut by bounds that move. */
     int percent, tile, masked;
@@ -36,18 +38,27 @@ static const Shape shapes[] = {
      .few = true, .percent = 60, .tile = 4400, .masked = 1300},
     {WIDE, .groups = 1, .block = 64, .early = 16, .stages = 3, .ahead = 1, .persistent = true,
      .few = true, .percent = 50, .tile = 4000, .masked = 1300},
+    {NARROW, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .bring = 2,
+     .persistent = true, .percent = 50, .tile = 1900, .masked = 900},
+    {NARROW, .groups = 3, .block = 128, .stages = 2, .ahead = 2, .bring = 1, .persistent = true,
+     .pingpong = true, .known = true, .percent = 55, .tile = 2300, .masked = 3300},
     {NARROW, .groups = 3, .block = 128, .stages = 3, .ahead = 2, .persistent = true,
      .pingpong = true, .percent = 61, .tile = 2300, .masked = 3300},
     {NARROW, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
      .percent = 54, .tile = 1900, .masked = 900},
+    {MIDDLE, .groups = 2, .block = 128, .early = 16, .stages = 2, .ahead = 1, .bring = 2,
+     .persistent = true, .pingpong = true, .over = true, .percent = 68, .tile = 3400,
+     .masked = 1300},
     {MIDDLE, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
      .percent = 88, .tile = 2600, .masked = 1300},
     {MIDDLE, .groups = 2, .block = 128, .early = 64, .stages = 2, .ahead = 2, .persistent = true,
-     .pingpong = true, .percent = 87, .tile = 2600, .masked = 1300},
+     .pingpong = true, .known = true, .percent = 87, .tile = 2600, .masked = 1300},
     {MIDDLE, .groups = 2, .block = 144, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
-     .over = true, .percent = 87, .tile = 3400, .masked = 2600},
+     .over = true, .known = true, .percent = 87, .tile = 3400, .masked = 2600},
     {NARROW | MIDDLE, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 1,
      .percent = 83, .tile = 4400, .masked = 1300},
+    {WIDE, .groups = 2, .block = 64, .early = 16, .stages = 2, .ahead = 1, .bring = 2, .over = true,
+     .percent = 68, .tile = 4500, .masked = 2500},
     {WIDE, .groups = 2, .block = 80, .early = 16, .stages = 2, .ahead = 1, .over = true,
      .percent = 86, .tile = 4500, .masked = 2500},
     {ALL, .groups = 2, .block = 80, .early = 16, .stages = 2, .ahead = 1, .percent = 76,
@@ -57,14 +68,16 @@ static const Shape shapes[] = {
     {ALL, .groups = 1, .block = 64, .early = 16, .stages = 3, .ahead = 1, .percent = 50,
      .tile = 4000, .masked = 1300},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = 14, LADDER = 3 };
+enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = 18, LADDER = 3 };
 static const int ladder[LADDER] = {64, 128, 256};
 
 typedef struct Attempt {
     const PassCtx *cx;
     const TProg *t;
     const Online *o;
-    int wide; /* of a dimension that is not known; 0: all are */
+    int wide;                            /* of a dimension that is not known; 0: all are */
+    const TInst *matrix[ONLINE_BROUGHT]; /* read element by element, that TMA can bring */
+    int matrices;
 } Attempt;
 
 static void lay(Arena *a, Schedule *s, int axis, int tile) {
@@ -128,11 +141,25 @@ static const Ix *memory(const Attempt *x) {
     return ix_div(p, bytes, ix_const(p, 4000));
 }
 
+/* Loads of the body over rows and j. */
+static int elementwise(const Attempt *x) {
+    const uint64_t *deps = tile_deps(x->cx->arena, x->t);
+    int n = 0;
+    for (int k = 0; k < x->o->body.n; k++) {
+        const OnlineInst *i = &x->o->body.v[k];
+        if (i->i->kind != T_LOAD || i->factor) continue;
+        n += deps[i->i->id] >> x->o->rows & deps[i->i->id] >> x->o->j & 1;
+    }
+    return n;
+}
+
+enum { APART = 9 }; /* elements of a matrix that a tile reads from global memory, in a cycle */
+
 /* Nanoseconds, at 1.7 GHz. Blocks of a tile take the tensor core's cycles, of which a shape gets
  * `percent`. Where bounds of j move with the rows, half of the blocks are there, and tiles are
  * handed out longest first: none waits for a round of all. Memory takes its time meanwhile; an
  * eighth of the shorter of both is not hidden. */
-static const Ix *price(const Attempt *x, const Shape *c) {
+static const Ix *price(const Attempt *x, const Shape *c, int brought) {
     const TProg *t = x->t;
     const Online *o = x->o;
     IxPool *p = t->ix;
@@ -146,6 +173,7 @@ static const Ix *price(const Attempt *x, const Shape *c) {
     /* narrow ones wait for exponentials */
     int percent = widths(x) == NARROW && c->widths != NARROW ? c->percent * 5 / 8 : c->percent;
     cycles = cycles * c->groups * 100 / percent;
+    cycles += (elementwise(x) - brought) * rows * c->block / APART;
     uint64_t *deps = tile_deps(x->cx->arena, t);
     const Ix *j = t->axes.v[o->j].extent, *all;
     if (online_moves(deps, o->loop->hi, o->rows) || online_moves(deps, o->loop->lo, o->rows)) {
@@ -209,14 +237,38 @@ static SEvict evict_blocks(const Attempt *x) {
     return ix_is_const(x->t->axes.v[x->o->rows].extent, &n) && n <= 64 ? EVICT_first : EVICT_last;
 }
 
-static Schedule *make(const Attempt *x, const Shape *c, bool stage) {
+/* What of a shape is as it fits. */
+typedef struct Fit {
+    bool stage;       /* what is stored */
+    int bring, count; /* buffers of matrices, and of how many */
+} Fit;
+
+/* Batches that read the same of a matrix are walked together, and one block of rows after the
+ * other: it comes from memory once. */
+static void share(const Attempt *x, const Fit *fit, Schedule *s) {
+    const TProg *t = x->t;
+    uint64_t *deps = tile_deps(x->cx->arena, t), used = 0;
+    int64_t together = 1, n;
+    for (int k = 0; k < fit->count; k++)
+        for (int d = 0; d < x->matrix[k]->nix; d++) used |= tile_ix_deps(deps, x->matrix[k]->ix[d]);
+    for (int a = 0; a < t->ngrid; a++) {
+        if (a == x->o->rows || a == x->o->cols || used >> a & 1) continue;
+        lay(x->cx->arena, s, a, 1);
+        together *= ix_is_const(t->axes.v[a].extent, &n) && n > 0 ? n : 8;
+        if (together > 16) together = 16;
+    }
+    if (s->raster < together) s->raster = (int)together;
+}
+
+static Schedule *make(const Attempt *x, const Shape *c, Fit fit) {
     Arena *a = x->cx->arena;
     const Online *o = x->o;
     Schedule *s = ARENA_NEW(a, Schedule);
     const uint64_t *deps = tile_deps(a, x->t);
     int early = has_frames(o) ? c->early : 0;
     SEvict evict = evict_blocks(x);
-    s->name = arena_printf(a, "online_%dx%d%s%s%s%s", 64 * c->groups, c->block,
+    s->name = arena_printf(a, "online_%dx%d%s%s%s%s%s", 64 * c->groups, c->block,
+                           fit.count ? arena_printf(a, "_brought%d", fit.bring) : "",
                            early ? arena_printf(a, "_lag%d", early) : "", c->over ? "_over" : "",
                            c->persistent ? "_persistent" : "", c->pingpong ? "_pingpong" : "");
     if (x->wide) s->name = arena_printf(a, "%s_%d", s->name, x->wide);
@@ -237,12 +289,14 @@ static Schedule *make(const Attempt *x, const Shape *c, bool stage) {
         in_smem(a, s, o->score[k].b.load, c->stages, evict);
     }
     for (int p = 0; p < o->nproducts; p++) in_smem(a, s, o->product[p].b.load, c->stages, evict);
+    for (int k = 0; k < fit.count; k++) in_smem(a, s, x->matrix[k], fit.bring, EVICT_none);
+    if (fit.count) share(x, &fit, s);
     SRole load = {"load", 4, c->groups == 3 ? 32 : c->groups == 2 ? 24 : 40};
     SRole mma = {"mma", 4 * c->groups, c->groups == 3 ? 160 : c->groups == 2 ? 240 : 232};
     vec_push(a, &s->roles, load);
     vec_push(a, &s->roles, mma);
-    if (stage && o->cols >= 0) slabs(x, c, s);
-    s->cost = price(x, c);
+    if (fit.stage && o->cols >= 0) slabs(x, c, s);
+    s->cost = price(x, c, fit.count);
     return s;
 }
 
@@ -252,18 +306,30 @@ static bool suits(const Attempt *x, const Shape *c) {
     const Online *o = x->o;
     const Ix *rows = x->t->axes.v[o->rows].extent;
     int64_t n;
+    if (x->wide && c->known) return false;
     if (ix_is_const(rows, &n)) return n <= 64 ? c->groups == 1 : !c->few;
     if (!c->few) return true;
     return !x->wide && rows != x->t->axes.v[o->j].extent && !ix_uses_axis(o->loop->lo, o->rows) &&
            !ix_uses_axis(o->loop->hi, o->rows);
 }
 
+/* As many matrices and buffers as there is room for, or none of the shape's. */
+static Schedule *fitting(const Attempt *x, const Shape *c) {
+    int least = c->bring ? 1 : 0;
+    for (int count = least * x->matrices; count >= least; count--)
+        for (int bring = c->bring; bring >= least; bring--)
+            for (int stage = !c->few; stage >= 0; stage--) {
+                Schedule *s = make(x, c, (Fit){stage, bring, count});
+                if (fits(x, s)) return s;
+            }
+    return NULL;
+}
+
 static void attempt(const Attempt *x, Step *step) {
     for (int k = 0; k < SHAPES; k++) {
         if (!(shapes[k].widths & widths(x)) || !suits(x, &shapes[k])) continue;
-        Schedule *s = make(x, &shapes[k], !shapes[k].few);
-        if (!fits(x, s)) s = make(x, &shapes[k], false);
-        if (fits(x, s) && step->schedules.n < MOST) vec_push(x->cx->arena, &step->schedules, s);
+        Schedule *s = fitting(x, &shapes[k]);
+        if (s && step->schedules.n < MOST) vec_push(x->cx->arena, &step->schedules, s);
     }
 }
 
@@ -290,7 +356,9 @@ void schedule_online(PassCtx *cx, Step *step) {
         if (!t || !find(cx, t, &o)) return;
         step->tile = t;
     }
-    Attempt x = {cx, step->tile, &o, 0};
+    Attempt x = {.cx = cx, .t = step->tile, .o = &o};
+    for (int k = 0; k < o.body.n && x.matrices < ONLINE_BROUGHT; k++)
+        if (online_can_bring(&o, &o.body.v[k])) x.matrix[x.matrices++] = o.body.v[k].i;
     if (all_known(step->tile, &o)) {
         attempt(&x, step);
         return;

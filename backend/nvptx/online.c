@@ -3,14 +3,16 @@
  *
  * Roles. Warpgroup 0 loads (online_load.c); each of the others has 64 rows of the tile
  * (online_tile.c). Three rings of buffers in shared memory, each with a barrier `full` (the bytes
- * that TMA brings) and one `empty` (an arrival of each group) a buffer:
+ * that TMA brings) and one `empty` (an arrival of each group, or of each
+ * warp that reads by itself) a buffer:
  *     Q    what a tile needs of its rows
  *     K    what makes the scores of a block
  *     V    what its products need
+ *     E    what is read for each element, if it is brought (online_bring.c)
  * and, where tiles are handed out as CTAs become free, one of numbers of tiles: the loader takes
  * the next from a counter in global memory while the groups work on the one before. The counter
  * wraps to 0 by itself: it counts to the number of tiles, and each tile takes one.
- * A tile without blocks touches neither K nor V, on either side.
+ * A tile without blocks touches neither K nor V nor E, on either side.
  *
  * Tiles. Batches are walked in sections of `raster`, within one tile of rows by tile of rows, those
  * with most blocks first, batches fastest: what a section loads stays in the cache, and the last
@@ -24,7 +26,8 @@
 /* ---- barriers and places ---- */
 
 static int count_of(const On *on, enum OnBar what) {
-    return what == BAR_NEXT ? ON_NEXT : what == BAR_Q ? on->t.ahead : on->t.stages;
+    const int n[] = {on->t.stages, on->t.stages, on->t.ahead, on->t.bring, ON_NEXT};
+    return n[what];
 }
 
 static int bars_before(const On *on, enum OnBar what) {
@@ -75,10 +78,6 @@ Val on_clamp32(On *on, Val v) {
 
 /* ---- tiles ---- */
 
-static bool is_batch(const On *on, int axis) {
-    return axis < on->o.t->ngrid && axis != on->o.rows && axis != on->o.cols;
-}
-
 static const Ix *row_tiles(const On *on) {
     IxPool *p = on->o.t->ix;
     const Ix *n = ix_add(p, on->o.t->axes.v[on->o.rows].extent, ix_const(p, on->t.out.m - 1));
@@ -88,8 +87,8 @@ static const Ix *row_tiles(const On *on) {
 static const Ix *batches(const On *on) {
     IxPool *p = on->o.t->ix;
     const Ix *n = ix_const(p, 1);
-    for (int a = 0; a < on->o.t->ngrid; a++)
-        if (is_batch(on, a)) n = ix_mul(p, n, on->o.t->axes.v[a].extent);
+    for (int k = 0; k < on->t.nbatches; k++)
+        n = ix_mul(p, n, on->o.t->axes.v[on->t.batch[k]].extent);
     return n;
 }
 
@@ -186,13 +185,10 @@ void on_place(On *on, Val item) {
         batch = LLVMBuildAdd(l->b, batch, at, "");
     }
     if (on->hi_moves == 1) m = LLVMBuildSub(l->b, LLVMBuildSub(l->b, tiles, i32c(l, 1), ""), m, "");
-    int first = -1;
-    for (int a = 0; a < l->t->ngrid && first < 0; a++)
-        if (is_batch(on, a)) first = a;
-    for (int a = l->t->ngrid - 1; a >= 0; a--) {
-        if (!is_batch(on, a)) continue;
+    for (int k = on->t.nbatches - 1; k >= 0; k--) {
+        int a = on->t.batch[k];
         Val rest = batch;
-        if (a != first) batch = cut(on, &rest, uniform32(&on->w, l->t->axes.v[a].extent));
+        if (k) batch = cut(on, &rest, uniform32(&on->w, l->t->axes.v[a].extent));
         wg_open_one(&on->w, a, LLVMBuildZExt(l->b, rest, l->i64, ""));
     }
     on->row0 = LLVMBuildZExt(l->b, LLVMBuildMul(l->b, m, i32c(l, on->t.out.m), ""), l->i64, "");
@@ -241,6 +237,7 @@ static void consumer(On *on) {
     Val warp = LLVMBuildShl(b, LLVMBuildLShr(b, t, i32c(l, 5), ""), i32c(l, 4), "");
     w->row = LLVMBuildAdd(b, warp, g, "");
     w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
+    on_bring_places(on);
     if (l->s->pingpong) on_first_turn(on);
     on_tiles(on, on_consume, false);
     if (w->t.nstaged) ptx_bulk_wait_read(l, 0, w->leader);
@@ -255,7 +252,8 @@ static void barriers(On *on) {
     block_enter(l, init);
     for (enum OnBar what = BAR_K; what <= BAR_NEXT; what++)
         for (int s = 0; s < count_of(on, what); s++) {
-            int all = what == BAR_NEXT ? 128 * on->t.out.groups : on->t.out.groups;
+            int each = what == BAR_NEXT ? 128 : what == BAR_E ? 4 : 1;
+            int all = each * on->t.out.groups;
             ptx_mbar_init(l, on_full(on, what, i32c(l, s)), 1);
             ptx_mbar_init(l, on_empty(on, what, i32c(l, s)), all);
         }
@@ -347,6 +345,7 @@ static void maps(On *on) {
     }
     for (int p = 0; p < on->o.nproducts; p++)
         on->map_v[p] = map_of(on, &on->o.product[p].b, &on->t.v[p], on->o.product[p].where.page);
+    on_bring_maps(on);
     for (int i = 0; i < w->t.nstaged; i++) {
         const MmaStaged *s = &w->t.staged[i];
         w->map_out[i] = param_map(l, wg_map_slab(w, s), l->t->tensors.v[s->inst->tensor].id);
@@ -384,6 +383,7 @@ static void guards(On *on, Kernel *k) {
         at_most(on, k, t->axes.v[on->o.score[s].k].extent, on->t.depth[s]);
     }
     for (int n = 0; n < on->o.nproducts; n++) wg_guard_map_in(w, k, &w->m, on->o.product[n].b.load);
+    on_brought_guards(on, k);
     if (on->o.cols >= 0) at_most(on, k, t->axes.v[on->o.cols].extent, on->t.out.n);
     for (int i = 0; i < w->t.nstaged; i++)
         wg_guard_map_out(w, k, &t->tensors.v[w->t.staged[i].inst->tensor]);

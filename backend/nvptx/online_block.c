@@ -54,7 +54,12 @@ static void slab_leave(On *on, OnSlab *p) {
     l->axis[on->o.j].open = false;
 }
 
-enum { WORDS = 36, CHUNK = 32 }; /* registers of what is loaded ahead; columns */
+enum { WORDS = 36, OTHERS = 44, CHUNK = 32 }; /* columns */
+
+/* Registers of what is loaded ahead, at most. */
+static int most_words(const On *on) {
+    return on->t.spare - OTHERS < WORDS ? on->t.spare - OTHERS : WORDS;
+}
 
 static int word_regs(const On *on, int cols) {
     return on->word_regs * cols / 8;
@@ -70,13 +75,13 @@ void on_block_open(On *on, OnBlock *b, Val i) {
         b->hi[r] = LLVMBuildSub(l->b, on->hi[r], b->at, "");
     }
     int early = on->lags && !b->first ? on->t.early : 0;
-    bool many = word_regs(on, on->t.j) > WORDS;
+    bool many = word_regs(on, on->t.j) > most_words(on);
     for (int at = 0, n; at < on->t.j; at += n) {
         OnSlab *p = &b->slab[b->slabs++];
         n = early && !at ? early : on->t.j - at;
         if (many && n > CHUNK && b->slabs < SLABS) n = CHUNK;
         lay_slab(on, b, p, at, n);
-        p->waits = word_regs(on, at + n) > WORDS;
+        p->waits = at && word_regs(on, at + n) > most_words(on);
         memcpy(p->value, l->value, sizeof(Frag) * (size_t)(l->t->nvalues + 1));
     }
 }
@@ -118,18 +123,28 @@ static bool is_words(const On *on, const TInst *i) {
     return i->kind == T_LOAD && on->words[i->id];
 }
 
-static void emit(On *on, const TInst *i) {
-    if (i->kind == T_INDEX)
+static void emit(On *on, const OnBlock *b, const OnSlab *p, const TInst *i) {
+    const MmaStaged *brought = on_brought(on, i);
+    if (brought) {
+        Frag words = on_brought_words(on, b, p, brought);
+        on->l->value[i->id] = load_of_words(on->l, i, &words);
+    } else if (i->kind == T_INDEX)
         on_index_emit(on, i);
     else if (i->kind != T_OP || !(on_exponential(on, i) || on_index_op(on, i)))
         emit_inst(on->l, i);
 }
 
-static void load_words(On *on) {
+static void load_words(On *on, OnBlock *b, OnSlab *p) {
+    Lower *l = on->l;
+    on_slab_enter(on, p);
     for (int k = 0; k < on->o.body.n; k++) {
         const TInst *i = on->o.body.v[k].i;
-        if (is_words(on, i)) on->l->value[i->id] = emit_load_words(on->l, i);
+        const MmaStaged *brought = on_brought(on, i);
+        if (!is_words(on, i)) continue;
+        l->value[i->id] = brought ? on_brought_words(on, b, p, brought) : emit_load_words(on->l, i);
     }
+    slab_leave(on, p);
+    if (++b->loaded == b->slabs && on->t.nbrought) on_brought_done(on, b);
 }
 
 /* What was loaded as words is looked at when it is used, so that it stays words until then. */
@@ -143,23 +158,24 @@ static void open_words(On *on) {
 
 enum Turn { EARLY, UNFRAMED, FRAMED };
 
-static void emit_turn(On *on, enum Turn turn) {
+static void emit_turn(On *on, const OnBlock *b, const OnSlab *p, enum Turn turn) {
     for (int k = 0; k < on->o.body.n; k++) {
         const OnlineInst *x = &on->o.body.v[k];
         if (x->factor || x->i->kind == T_STEP || is_words(on, x->i)) continue;
         bool early = x->early && !on->deferred[x->i->id];
         enum Turn its = x->framed ? FRAMED : early ? EARLY : UNFRAMED;
-        if (its == turn) emit(on, x->i);
+        if (its == turn) emit(on, b, p, x->i);
     }
 }
 
 void on_block_early(On *on, OnBlock *b) {
     for (int p = 0; p < b->slabs; p++) {
         on_slab_enter(on, &b->slab[p]);
-        emit_turn(on, EARLY);
-        if (!b->slab[p].waits) load_words(on);
+        emit_turn(on, b, &b->slab[p], EARLY);
         slab_leave(on, &b->slab[p]);
     }
+    for (int p = 0; p < b->slabs; p++)
+        if (!b->slab[p].waits) load_words(on, b, &b->slab[p]);
 }
 
 static void show_scores(On *on, const OnBlock *b, const OnSlab *p) {
@@ -191,7 +207,7 @@ static void show_frames(On *on, const OnBlock *b) {
 static void framed_slab(On *on, OnBlock *b, OnSlab *p) {
     on_slab_enter(on, p);
     show_frames(on, b);
-    emit_turn(on, FRAMED);
+    emit_turn(on, b, p, FRAMED);
     slab_leave(on, p);
 }
 
@@ -319,9 +335,7 @@ static void load_waiting(On *on, OnBlock *b) {
     for (int p = 0; p < b->slabs; p++) {
         if (!b->slab[p].waits) continue;
         b->slab[p].waits = false;
-        on_slab_enter(on, &b->slab[p]);
-        load_words(on);
-        slab_leave(on, &b->slab[p]);
+        load_words(on, b, &b->slab[p]);
         return;
     }
 }
@@ -333,7 +347,7 @@ void on_block_values(On *on, OnBlock *b, OnState *s) {
         on_slab_enter(on, &b->slab[p]);
         show_scores(on, b, &b->slab[p]);
         open_words(on);
-        emit_turn(on, UNFRAMED);
+        emit_turn(on, b, &b->slab[p], UNFRAMED);
         slab_leave(on, &b->slab[p]);
         load_waiting(on, b);
         on_rows_fold(on, b, &b->slab[p], false, unframed);

@@ -3,7 +3,8 @@
  * say), online_tile.c (who multiplies: the blocks of a tile, and what
  * follows them), online_block.c (a block: what is computed of its elements), online_row.c (what is
  * carried over rows, and frames), online_exp.c (exponentials of sums), online_index.c (what is made
- * of indices), online_scrub.c (factors that no row has). */
+ * of indices), online_bring.c (what else is read, by TMA), online_scrub.c (factors that no row
+ * has). */
 #ifndef FK_NVPTX_ONLINE_INT_H
 #define FK_NVPTX_ONLINE_INT_H
 
@@ -30,6 +31,7 @@ typedef struct On {
     Online o;
     OnlineTiles t;
     int map_q[ONLINE_SCORES], map_k[ONLINE_SCORES], map_v[ONLINE_PRODUCTS];
+    int map_e[ONLINE_BROUGHT];
     VEC(OnPlace) places;     /* of pages */
     int page_lines;          /* from lane to lane; a page has a multiple of it, or a block has */
     bool *by_page;           /* per value: says where a page is */
@@ -52,6 +54,7 @@ typedef struct On {
     Val whole, beyond;     /* i32: those of [whole, beyond) hang over no bound */
     Val lead;              /* i1, of the loader: the thread that copies; NULL: it is one thread */
     /* of a consumer group */
+    Val place_e[ONLINE_BROUGHT]; /* i32: of the thread in a box */
     Val desc_q[ONLINE_SCORES], desc_k[ONLINE_SCORES], desc_v[ONLINE_PRODUCTS];
     Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds of j, by row held */
 } On;
@@ -63,7 +66,7 @@ typedef struct OnState {
     Val row[ONLINE_ROWS][ROWS_HELD]; /* of a frame: the same in the four threads of a row */
     Val ref[ONLINE_ROWS][ROWS_HELD]; /* of a frame: that its followers are in */
     Val any[ONLINE_ROWS][ROWS_HELD]; /* i1: an element was stepped; where guards may say no */
-    Ring k, v;
+    Ring k, v, e;
 } OnState;
 
 /* A part of the columns of a block, and what is known of its elements. */
@@ -82,14 +85,15 @@ typedef struct OnBlock {
     Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds, from that column on; where masked */
     Val *score[ONLINE_SCORES];
     OnSlab slab[SLABS];
-    int slabs;
+    int slabs, loaded;                      /* loaded: of how many all words were */
     Val frame[ONLINE_ROWS][ROWS_HELD];      /* of a frame: that which the block is computed in */
     Val used[ONLINE_PRODUCTS][ONLINE_USED]; /* bits: columns that some row of the thread has */
+    Val brought, stage;                     /* i32: its buffer, and the number of that */
 } OnBlock;
 
 /* ---- online.c: barriers and places ---- */
 
-enum OnBar { BAR_K, BAR_V, BAR_Q, BAR_NEXT };
+enum OnBar { BAR_K, BAR_V, BAR_Q, BAR_E, BAR_NEXT };
 Val on_full(On *on, enum OnBar what, Val stage);
 Val on_empty(On *on, enum OnBar what, Val stage);
 Ring on_next(On *on, Ring r, int count);
@@ -105,7 +109,7 @@ void on_emit_value(On *on, int id); /* and what it needs, unless it is there */
 /* ---- online_next.c ---- */
 enum { ON_NEXT = 2 }; /* buffers of numbers of tiles */
 typedef struct OnRings {
-    Ring k, q;
+    Ring k, q, e;
 } OnRings;
 typedef OnRings OnTileFn(On *on, Val item, OnRings r);
 void on_tiles(On *on, OnTileFn *fn, bool loads);
@@ -124,6 +128,18 @@ void on_page_end(On *on, Val i, Val *at);
  * the block's. */
 void on_page_coords(On *on, const MmaFactor *f, const OnlineWhere *w, int lines, const Val *at,
                     Val number, Val *coord);
+
+void on_load_begin(On *on, enum OnBar what, Ring at, int bytes); /* waits until it is free */
+
+/* ---- online_bring.c: matrices that the body reads, brought by TMA ---- */
+const MmaStaged *on_brought(const On *on, const TInst *i);
+void on_bring_maps(On *on);
+void on_bring_places(On *on);
+void on_bring(On *on, Ring at); /* of the open block, by the loader */
+void on_brought_wait(On *on, OnBlock *b, Ring at);
+Frag on_brought_words(On *on, const OnBlock *b, const OnSlab *p, const MmaStaged *s);
+void on_brought_done(On *on, const OnBlock *b); /* all of it is read */
+void on_brought_guards(On *on, Kernel *k);
 
 /* ---- online_tile.c ---- */
 void on_first_turn(On *on);

@@ -1,7 +1,8 @@
 /* online_load.c - the warpgroup that loads, of which one thread works: of a tile the rows' factors,
- * then for each block, from the last to the first, what makes its scores, and what its products
- * need one block later. It runs as far ahead as there are buffers, across tiles. Where factors lie
- * in pages a warp works, of which that thread is the first (online_page.c).
+ * then for each block, from the last to the first, what makes its scores and what is read of its
+ * elements, and what its products need one block later. It runs as far ahead as there are buffers,
+ * across tiles. Where factors lie in pages a warp works, of which that thread is the first
+ * (online_page.c).
  */
 #include "backend/nvptx/online_int.h"
 
@@ -34,7 +35,7 @@ static void load(On *on, const MmaFactor *f, const OnlineSmem *m, int map, Val *
     }
 }
 
-static void begin(On *on, enum OnBar what, Ring at, int bytes) {
+void on_load_begin(On *on, enum OnBar what, Ring at, int bytes) {
     Lower *l = on->l;
     Val free = LLVMBuildXor(l->b, at.phase, i32c(l, 1), "");
     ptx_mbar_wait(l, on_empty(on, what, at.stage), free);
@@ -45,7 +46,7 @@ static void load_rows(On *on, Ring at) {
     int bytes = 0;
     Val coord[5];
     for (int k = 0; k < on->o.nscores; k++) bytes += on->t.q[k].bytes;
-    begin(on, BAR_Q, at, bytes);
+    on_load_begin(on, BAR_Q, at, bytes);
     for (int k = 0; k < on->o.nscores; k++) {
         const MmaFactor *f = &on->o.score[k].a;
         wg_coords(&on->w, f->load, coord);
@@ -91,7 +92,7 @@ static void load_scores(On *on, Val i, Ring at, const Val *places) {
     int bytes = 0;
     open_block(on, i);
     for (int k = 0; k < on->o.nscores; k++) bytes += on->t.k[k].bytes;
-    begin(on, BAR_K, at, bytes);
+    on_load_begin(on, BAR_K, at, bytes);
     for (int k = 0; k < on->o.nscores; k++)
         load_block(on, &on->o.score[k].b, &on->o.score[k].where, &on->t.k[k], on->map_k[k], places,
                    on_buffer(on, &on->t.k[k], at.stage), on_full(on, BAR_K, at.stage));
@@ -102,7 +103,7 @@ static void load_products(On *on, Val i, Ring at, const Val *places) {
     if (!on->o.nproducts) return;
     open_block(on, i);
     for (int p = 0; p < on->o.nproducts; p++) bytes += on->t.v[p].bytes;
-    begin(on, BAR_V, at, bytes);
+    on_load_begin(on, BAR_V, at, bytes);
     for (int p = 0; p < on->o.nproducts; p++)
         load_block(on, &on->o.product[p].b, &on->o.product[p].where, &on->t.v[p], on->map_v[p],
                    places, on_buffer(on, &on->t.v[p], at.stage), on_full(on, BAR_V, at.stage));
@@ -117,8 +118,34 @@ static void places_of(On *on, Val i, Val *at) {
     on_page_end(on, i, at);
 }
 
+static Ring ring_phi(On *on, Ring r, LLVMBasicBlockRef before) {
+    Lower *l = on->l;
+    return (Ring){wg_phi(l, l->i32, r.stage, before), wg_phi(l, l->i32, r.phase, before)};
+}
+
+static void ring_phi_next(On *on, Ring phi, Ring next) {
+    wg_phi_next(on->l, phi.stage, next.stage);
+    wg_phi_next(on->l, phi.phase, next.phase);
+}
+
+static Ring ring_join(On *on, Ring a, LLVMBasicBlockRef from_a, Ring b, LLVMBasicBlockRef from_b) {
+    Ring r = ring_phi(on, a, from_a);
+    LLVMAddIncoming(r.stage, &b.stage, &from_b, 1);
+    LLVMAddIncoming(r.phase, &b.phase, &from_b, 1);
+    return r;
+}
+
+/* What a block's scores and its elements need; where the next block's lie. */
+static OnRings load_first(On *on, Val i, OnRings at, const Val *places) {
+    load_scores(on, i, at.k, places);
+    on_bring(on, at.e);
+    at.k = on_next(on, at.k, on->t.stages);
+    if (on->t.nbrought) at.e = on_next(on, at.e, on->t.bring);
+    return at;
+}
+
 /* Those of blocks that are not loaded yet are made one block ahead, while others are waited for. */
-static Ring load_blocks(On *on, Ring start) {
+static OnRings load_blocks(On *on, OnRings start) {
     Lower *l = on->l;
     int n = on->places.n;
     Val *of_k = places_new(on), *of_v = places_new(on), *next_k = places_new(on), *first = of_v;
@@ -126,16 +153,15 @@ static Ring load_blocks(On *on, Ring start) {
     Val second = LLVMBuildSub(l->b, on->end, i32c(l, 2), "");
     places_of(on, last, first);
     on_page_begin(on, second);
-    load_scores(on, last, start, first);
+    OnRings next = load_first(on, last, start, first);
     on_page_end(on, second, of_k);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "ahead");
     LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
-    Ring next = on_next(on, start, on->t.stages);
     LLVMBuildBr(l->b, head);
     block_enter(l, head);
     Val i = wg_phi(l, l->i32, last, before);
-    Ring k = {wg_phi(l, l->i32, next.stage, before), wg_phi(l, l->i32, next.phase, before)};
-    Ring v = {wg_phi(l, l->i32, start.stage, before), wg_phi(l, l->i32, start.phase, before)};
+    Ring k = ring_phi(on, next.k, before), e = ring_phi(on, next.e, before);
+    Ring v = ring_phi(on, start.k, before);
     for (int p = 0; p < n; p++) {
         of_k[p] = wg_phi(l, l->i32, of_k[p], before);
         of_v[p] = wg_phi(l, l->i32, of_v[p], before);
@@ -144,19 +170,19 @@ static Ring load_blocks(On *on, Ring start) {
     block_enter(l, body);
     Val down = LLVMBuildSub(l->b, i, i32c(l, 1), ""), then = LLVMBuildSub(l->b, i, i32c(l, 2), "");
     on_page_begin(on, then);
-    load_scores(on, down, k, of_k);
+    next = load_first(on, down, (OnRings){.k = k, .e = e}, of_k);
     load_products(on, i, v, of_v);
     on_page_end(on, then, next_k);
-    Ring k_next = on_next(on, k, on->t.stages);
     wg_phi_next(l, i, down);
-    wg_phi_next(l, k.stage, k_next.stage), wg_phi_next(l, k.phase, k_next.phase);
-    wg_phi_next(l, v.stage, k.stage), wg_phi_next(l, v.phase, k.phase);
+    ring_phi_next(on, k, next.k);
+    ring_phi_next(on, e, next.e);
+    ring_phi_next(on, v, k);
     for (int p = 0; p < n; p++)
         wg_phi_next(l, of_k[p], next_k[p]), wg_phi_next(l, of_v[p], of_k[p]);
     LLVMBuildBr(l->b, head);
     block_enter(l, exit);
     load_products(on, i, v, of_v);
-    return k;
+    return (OnRings){.k = k, .e = e};
 }
 
 static OnRings load_tile(On *on, Val item, OnRings r) {
@@ -172,14 +198,14 @@ static OnRings load_tile(On *on, Val item, OnRings r) {
     LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "next");
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, on->end, on->first, ""), some, done);
     block_enter(l, some);
-    Ring e = load_blocks(on, r.k);
+    OnRings end = load_blocks(on, r);
     LLVMBuildBr(l->b, done);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
     block_enter(l, done);
-    Ring k = {wg_phi(l, l->i32, r.k.stage, none), wg_phi(l, l->i32, r.k.phase, none)};
-    LLVMAddIncoming(k.stage, &e.stage, &from, 1);
-    LLVMAddIncoming(k.phase, &e.phase, &from, 1);
-    return (OnRings){k, on_next(on, r.q, on->t.ahead)};
+    OnRings out = {.k = ring_join(on, r.k, none, end.k, from)};
+    out.e = ring_join(on, r.e, none, end.e, from); /* phis before all */
+    out.q = on_next(on, r.q, on->t.ahead);
+    return out;
 }
 
 void on_loader(On *on) {

@@ -68,6 +68,7 @@ void on_tiles(On *on, OnTileFn *fn, bool loads) {
     block_enter(l, head);
     Val item = wg_phi(l, l->i32, on->w.first, before), zero = i32c(l, 0);
     OnRings r = {{wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
+                 {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
                  {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)}};
     Val more = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(&on->w, on_tiles_all(on)), "");
     LLVMBuildCondBr(l->b, more, body, exit);
@@ -90,6 +91,7 @@ void on_tiles(On *on, OnTileFn *fn, bool loads) {
     wg_phi_next(l, item, next);
     wg_phi_next(l, r.k.stage, e.k.stage), wg_phi_next(l, r.k.phase, e.k.phase);
     wg_phi_next(l, r.q.stage, e.q.stage), wg_phi_next(l, r.q.phase, e.q.phase);
+    wg_phi_next(l, r.e.stage, e.e.stage), wg_phi_next(l, r.e.phase, e.e.phase);
     LLVMBuildBr(l->b, head);
     block_enter(l, exit);
 }

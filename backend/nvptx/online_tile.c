@@ -33,6 +33,7 @@ static int state_list(const On *on, OnState *s, Val **list) {
         }
     put(list, &n, &s->k.stage), put(list, &n, &s->k.phase);
     put(list, &n, &s->v.stage), put(list, &n, &s->v.phase);
+    if (on->t.nbrought) put(list, &n, &s->e.stage), put(list, &n, &s->e.phase);
     return n;
 }
 
@@ -216,7 +217,9 @@ static OnState one_block(On *on, OnState before, Val i, bool masked, bool first,
     issue_scores(on, &b, &s, q);
     if (!first) issue_products(on, &s);
     if (turns) turn_pass(on);
+    on_brought_wait(on, &b, s.e);
     on_block_early(on, &b);
+    if (on->t.nbrought) s.e = on_next(on, s.e, on->t.bring);
     wait_scores(on, &b, first || !on->o.nproducts ? 0 : 1);
     release(on, BAR_K, s.k.stage);
     s.k = on_next(on, s.k, on->t.stages);
@@ -369,6 +372,7 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     for (int f = 0; f < on->o.nfactors; f++)
         for (int i = 0; i < on->t.j / 4; i++) s.factor[f][i] = i32c(l, 0);
     s.k = s.v = r.k;
+    s.e = r.e;
     ptx_mbar_wait(l, on_full(on, BAR_Q, r.q.stage), r.q.phase);
     LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "finished");
     LLVMBasicBlockRef none = block_new(l, "none");
@@ -396,5 +400,5 @@ OnRings on_consume(On *on, Val item, OnRings r) {
         release(on, BAR_Q, r.q.stage);
     }
     wg_uniform_end(&on->w, uniform);
-    return (OnRings){all.k, on_next(on, r.q, on->t.ahead)};
+    return (OnRings){all.k, on_next(on, r.q, on->t.ahead), on->t.nbrought ? all.e : r.e};
 }

@@ -9,13 +9,10 @@ const MmaStaged *wg_brought(const Wg *w, const TInst *i) {
     return NULL;
 }
 
-/* Pairs of `n` times 8 columns (2 only with ldmatrix) from column c of the slab on, of all rows
- * held; pair[2 * row + k]: of the k-th 8 columns. */
-static void read_columns(Wg *w, const MmaStaged *s, Val p, int c, int n, Val *pair) {
+void wg_read_box(Wg *w, const MmaStaged *s, Val box, Val p, int j, int n, Val *pair) {
     Lower *l = w->l;
-    int blocks = w->t.group_rows / 64, j = c % s->box / 8;
+    int blocks = w->t.group_rows / 64;
     Val at = LLVMBuildXor(l->b, p, i32c(l, 8 * s->size * j), "");
-    Val box = LLVMBuildAdd(l->b, w->slab, i32c(l, s->at + c / s->box * wg_box_bytes(w, s)), "");
     at = LLVMBuildAdd(l->b, box, at, "");
     for (int m = 0; m < blocks; m++) {
         Val from = LLVMBuildAdd(l->b, at, i32c(l, m * 64 * s->swizzle), "");
@@ -31,6 +28,13 @@ static void read_columns(Wg *w, const MmaStaged *s, Val p, int c, int n, Val *pa
             pair[2 * (2 * m + h)] = ptx_load_shared(l, 2 * s->size, row);
         }
     }
+}
+
+/* The same from column c of the slab at hand. */
+static void read_columns(Wg *w, const MmaStaged *s, Val p, int c, int n, Val *pair) {
+    Lower *l = w->l;
+    Val box = LLVMBuildAdd(l->b, w->slab, i32c(l, s->at + c / s->box * wg_box_bytes(w, s)), "");
+    wg_read_box(w, s, box, p, c % s->box / 8, n, pair);
 }
 
 /* One of a pair. */

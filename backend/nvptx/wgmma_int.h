@@ -179,6 +179,9 @@ Val wg_place_in_box(Wg *w, const MmaStaged *s);
  * the slab at hand. */
 const MmaStaged *wg_brought(const Wg *w, const TInst *i);
 void wg_read(Wg *w, const MmaStaged *s, int from);
+/* Pairs of `n` times 8 columns (2 only with ldmatrix) from the j-th 8 of a box on, of all rows
+ * held; p: wg_place_in_box; pair[2 * row + k]: of the k-th 8 columns. */
+void wg_read_box(Wg *w, const MmaStaged *s, Val box, Val p, int j, int n, Val *pair);
 
 /* The role slab (wgmma_slab.c). */
 void wg_slab_init(Wg *w);            /* its barriers; before all */

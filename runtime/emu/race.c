@@ -105,10 +105,14 @@ static int behind_write(const Act *a, Mark m) {
     return deeds[a->deed].async && !order_fenced(a->w, m, PROXY_SHARED) ? REPORT_PROXY : FINE;
 }
 
-// The same of a write behind a read.
+// The same of a write behind a read. Seen on an H200: a TMA load that waited for the mbarrier on
+// which readers arrived, without a fence, overwrote what their ldmatrix had yet to read.
 static int behind_read(const Act *a, Mark m) {
     const Cluster *c = a->w->cta->cluster;
-    if (is_before(a, m)) return FINE;
+    if (is_before(a, m)) {
+        bool apart = deeds[a->deed].async && mark_kind(c, m) == AGENT_WARP;
+        return apart && !order_fenced(a->w, m, PROXY_SHARED) ? REPORT_PROXY : FINE;
+    }
     if (deeds[a->deed].async || a->deed == DEED_COPY || mark_kind(c, m) != AGENT_WARP)
         return REPORT_STAGE;
     return m.atomic && deeds[a->deed].atomic ? FINE : REPORT_RACE;
