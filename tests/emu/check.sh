@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
-# emu_programs, emu_cases, emu_gemm, emu_vectors, emu_unaligned, emu_reduce).
+# emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
 # examples, programs: every accepted one, sizes drawn up to 20, twice, the second time from another
 # seed with tasks in another order. cases: at the sizes of their "# run:" lines, large ones left out.
 # gemm, vectors, reduce: every tensor-core variant by force, ragged, with 132 multiprocessors and with 2,
-# so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product.
+# so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product. edges: the rows
+# of edges.txt, each variant at two of the sizes.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -165,7 +166,30 @@ reduce() {
     done
 }
 
+# The rows of edges.txt: a fn, its variants for loops with carries, sizes.
+edges() {
+    local ids file fn all sizes variants v k before turn=0 last=
+    while IFS='|' read -r ids file fn all; do
+        [ "$file" = "$last" ] || module "tests/cases/${file// /}.fk" || continue
+        last=$file
+        variants=$("$fkrun" --list --fn="${fn// /}" "$mod" | grep -oE 'variant=online_[^ ]*' | sort -u)
+        : > "$work/cases"
+        IFS=';' read -ra sizes <<< "$all"
+        for v in $variants; do
+            for k in 0 1; do
+                echo "--device=emu --check --check-seconds=5 --fn=${fn// /} --$v$(
+                    sed -E 's/(^| )([A-Z]=)/\1-s \2/g' <<< "${sizes[(turn + k) % ${#sizes[@]}]}") $mod" >> "$work/cases"
+            done
+            turn=$((turn + 1))
+        done
+        before=$pass
+        run
+        [ $pass -gt "$before" ] || { echo "FAIL $ids: no variant online_* of $file $fn is right"; fail=$((fail + 1)); }
+    done < <(grep -v '^#' tests/emu/edges.txt)
+}
+
 case $what in
+edges) edges ;;
 examples) drawn examples/*.fk ;;
 programs) drawn tests/programs/*.fk ;;
 cases) cases ;;
