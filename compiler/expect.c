@@ -117,7 +117,7 @@ static int spills(const BuiltFn *fn) {
 /* NULL: not known; *why says why. */
 static const Ix *metric(const BuiltFn *fn, const char *name, const char **why) {
     IxPool *ix = fn->plan->graph->ix;
-    if (!strcmp(name, "kernels")) return ix_const(ix, fn->plan->steps.n);
+    if (!strcmp(name, "kernels")) return ix_const(ix, plan_kernels(fn->plan));
     if (!strcmp(name, "hbm")) return expect_hbm(fn->plan);
     if (!strcmp(name, "workspace")) return expect_workspace(fn->plan);
     FK_ASSERT(!strcmp(name, "spills"));

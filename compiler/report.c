@@ -226,6 +226,7 @@ static void put_step(Report *r, int index) {
     str_printf(r->out, "  step %d, %s\n    stores", index, s->name);
     for (int i = 0; i < s->stores.n; i++)
         str_printf(r->out, "%s %s", i ? "," : "", value_name(r, s->stores.v[i]));
+    if (s->joins) str_add(r->out, "\n    joins parts");
     str_add(r->out, "\n    moves ");
     put_ix(r, expect_step_hbm(r->fn->plan, index));
     str_add(r->out, " bytes\n");
@@ -329,9 +330,10 @@ void report_fn(Str *out, const Job *j, const BuiltFn *fn) {
     Arena scratch = {0};
     const Graph *g = fn->plan->graph;
     Report r = {out, &scratch, j, fn, g, size_names(&scratch, g)};
-    int steps = fn->plan->steps.n;
-    str_printf(out, "fn %s: %d kernel%s for %s", g->name, steps, steps == 1 ? "" : "s",
-               j->archs.v[0]->name);
+    int steps = fn->plan->steps.n, kernels = plan_kernels(fn->plan);
+    str_printf(out, "fn %s: %d kernel%s", g->name, kernels, kernels == 1 ? "" : "s");
+    if (steps > kernels) str_printf(out, ", %d more to join parts", steps - kernels);
+    str_printf(out, " for %s", j->archs.v[0]->name);
     for (int i = 1; i < j->archs.n; i++) str_printf(out, ", %s", j->archs.v[i]->name);
     str_add(out, "\n");
     put_total(&r, "hbm", expect_hbm(fn->plan));

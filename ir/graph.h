@@ -80,6 +80,8 @@ typedef struct Node {
      * the max or min of that number, the only one of them that this one depends on, whose moving
      * value may stand for the last one in what this one sums; -1: it depends on none. */
     int loop, frame; /* -1 */
+    /* What `block` makes: what a block of a larger reduction comes to, which another joins. */
+    bool part;
 } Node;
 
 typedef struct Param {

@@ -230,6 +230,8 @@ static void read_notes(Reader *r, Node *n, const TextScope *s, const AxisList *a
                 text_error(t, "more roles than axes");
             else
                 memcpy(n->roles, roles, len);
+        } else if (text_accept(t, "part")) {
+            n->part = true;
         } else if (text_accept(t, "store")) {
             n->store = true;
         } else if (text_accept(t, "step")) {
@@ -243,7 +245,8 @@ static void read_notes(Reader *r, Node *n, const TextScope *s, const AxisList *a
         } else if (text_accept(t, "frame")) {
             n->frame = text_value(t, r->g->nodes.n);
         } else {
-            text_error(t, "expected roles, loop, frame, store, step, bound or exact, found '%s'",
+            text_error(t,
+                       "expected roles, loop, frame, part, store, step, bound or exact, found '%s'",
                        t->tok.text);
         }
     }

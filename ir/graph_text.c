@@ -14,7 +14,7 @@
  *     body   := "const" NUMBER | "index" ix
  *             | OP operand {"," operand} | REDUCE operand {"," operand} ["where" operand]
  *     operand:= (VALUE | NAME of an input) ["[" ix ["?"] {"," ix ["?"]} "]"]
- *     note   := "roles" WORD | "store" | "step" INT
+ *     note   := "roles" WORD | "store" | "step" INT | "part"
  *             | "bound" AXIS ["from" ix] ["to" ix] | "exact"     of a reduced axis; exclusive
  *             | "loop" INT | "frame" VALUE                 reductions that may share a loop
  *     VALUE  := "%" INT                                    nodes in order, inputs among them
@@ -117,6 +117,7 @@ static void put_notes(Str *out, const Node *n, const IxNames *names) {
     if (n->roles[0]) str_printf(&notes, " roles %s", n->roles);
     if (n->loop >= 0) str_printf(&notes, " loop %d", n->loop);
     if (n->frame >= 0) str_printf(&notes, " frame %%%d", n->frame);
+    if (n->part) str_add(&notes, " part");
     if (n->store) str_add(&notes, " store");
     if (n->step >= 0) str_printf(&notes, " step %d", n->step);
     put_bounds(&notes, n, names);

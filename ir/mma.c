@@ -160,6 +160,16 @@ static bool find_blocks(Mma *m, Str *why) {
     return true;
 }
 
+/* What is carried in frames is of the product's own elements: a loop whose values differ along an
+ * axis that no factor has would be made again for each position of it. */
+static bool of_factors(const TProg *t, const Mma *m, Str *why) {
+    bool framed = m->nest.blocks && mma_has_frames(m->nest.blocks);
+    for (int a = 0; a < t->ngrid && framed; a++)
+        if (!uses_axis(m->a.load, a) && !uses_axis(m->b.load, a) && !is_lone(t, a))
+            return no(why, "no factor has %s", t->axes.v[a].name);
+    return true;
+}
+
 /* Of the view m->nest. */
 static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     *m = (Mma){.t = t, .nest = m->nest, .rows = rows, .cols = cols};
@@ -182,7 +192,7 @@ static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
         !mma_factor(t, b, m->cols, m->k, -1, &m->b, why))
         return false;
     if (m->a.vector && m->b.vector) return no(why, "both factors are vectors");
-    return pointwise(t, m, why) && find_blocks(m, why);
+    return pointwise(t, m, why) && find_blocks(m, why) && of_factors(t, m, why);
 }
 
 bool mma_find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
@@ -480,7 +490,8 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *w
         return false;
     t = m->nest.t;
     return find(t, rows, cols, m, why) && mma_read_roles(s, 2, w, why) &&
-           read_stages(s, m, w, why) && fits(t, s, m, w, why) && mma_fits_blocks(m, w, why);
+           read_stages(s, m, w, why) && fits(t, s, m, w, why) &&
+           mma_fits_blocks(m, w, s->pingpong, why);
 }
 
 static bool whole_pieces(const TProg *t, const TInst *i) {

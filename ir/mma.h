@@ -29,6 +29,8 @@ typedef struct MmaFactor {
     bool vector;    /* the row axis has one position, and it does not read it */
 } MmaFactor;
 
+enum { MMA_BLOCK_MOST = 1024 };
+
 /* Of rows or columns that are reduced: elements of a block, the axis of positions, and the one that
  * numbers the blocks; -1: there is one, and all fits in it. */
 typedef struct MmaBlock {
@@ -46,6 +48,7 @@ typedef struct MmaNest {
 } MmaNest;
 
 bool mma_nest(const TProg *t, MmaNest *nest, Str *why);
+bool mma_has_frames(const TInst *blocks); /* are some of its carries in moving frames? */
 
 typedef struct Mma {
     const TProg *t; /* what all axes here are of: the program, or a view of it */
@@ -125,6 +128,8 @@ typedef struct MmaTiles {
     bool meet;       /* a store lies over what is read by other threads than write it */
     int split;       /* most parts along k of the tiles of the last round; 1: all are whole */
     int slots;       /* CTAs, or clusters, that work at a time */
+    int walk;        /* tiles of a block of columns, one after the other: what is carried of their
+                        rows stays in registers */
     /* Where warps leave what they have of reduced rows, bytes from the start, and so many of a
      * group: lines of reduce_cols columns. */
     int reduce_at, reduce_bytes, reduce_cols;

@@ -18,7 +18,7 @@ int mma_pair_size(DType p, DType q);
 bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why);
 
 /* Do tiles hold whole blocks of what is reduced (mma_nest.c)? */
-bool mma_fits_blocks(const Mma *m, const MmaTiles *w, Str *why);
+bool mma_fits_blocks(const Mma *m, MmaTiles *w, bool pingpong, Str *why);
 /* Shared memory that reductions of rows need, behind all else. */
 void mma_lay_blocks(const Mma *m, MmaTiles *w);
 

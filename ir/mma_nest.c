@@ -14,6 +14,8 @@
  * loop is done once a block, and nb is an axis beside the grid then. Two loops, one in the other,
  * are of blocks of rows and of columns.
  *
+ * What is carried may be in a frame (tile.h), which moves once a block or more often.
+ *
  * Everything in the loops must be a function of positions: nb and ni stand nowhere else.
  */
 #include "ir/mma_int.h"
@@ -94,14 +96,12 @@ static const Ix *extent_of(const TProg *t, const TInst *loop, int64_t elements, 
     return e;
 }
 
-enum { BLOCK_MOST = 256 };
-
 static bool read_loop(Nest *x, int k, Str *why) {
     const TProg *t = x->from;
     const TInst *loop = x->loop[k];
     const char *name = t->axes.v[loop->axis].name;
     int64_t size;
-    if (!ix_is_const(t->axes.v[loop->axis].extent, &size) || size < 1 || size > BLOCK_MOST ||
+    if (!ix_is_const(t->axes.v[loop->axis].extent, &size) || size < 1 || size > MMA_BLOCK_MOST ||
         !ix_is_const(loop->lo, NULL) || loop->lo->num != 0)
         return no(why, "the loop over %s is not of a block", name);
     x->size[k] = (int)size;
@@ -109,8 +109,6 @@ static bool read_loop(Nest *x, int k, Str *why) {
     x->extent[k] = extent_of(t, loop, size, x->number[k]);
     if (!x->extent[k]) return no(why, "the loop over %s does not cover its block", name);
     if (k && loop->carries.n) return no(why, "the loop over %s carries values", name);
-    for (int c = 0; c < loop->carries.n; c++)
-        if (loop->carries.v[c].frame >= 0) return no(why, "a carried value has a frame");
     return true;
 }
 
@@ -325,13 +323,25 @@ static bool fits_rows(const MmaBlock *b, const MmaTiles *w) {
     return !w->thin && b->size % 64 == 0 && w->group_rows % b->size == 0;
 }
 
-static bool fits_cols(const MmaBlock *b, const MmaTiles *w) {
+/* Sets w->walk. */
+static bool fits_cols(const MmaBlock *b, MmaTiles *w) {
     if (!b->size) return true;
-    if (b->number < 0) return b->size <= w->n && w->pair_cols == 1;
+    bool whole = b->number < 0;
+    if (whole || b->size > w->n) {
+        w->walk = (b->size + w->n - 1) / w->n;
+        return w->pair_cols == 1 && (whole || b->size % w->n == 0);
+    }
     return w->n % b->size == 0 && (!w->chunk || b->size % w->chunk == 0);
 }
 
-bool mma_fits_blocks(const Mma *m, const MmaTiles *w, Str *why) {
+bool mma_has_frames(const TInst *loop) {
+    for (int c = 0; c < loop->carries.n; c++)
+        if (loop->carries.v[c].frame >= 0) return true;
+    return false;
+}
+
+bool mma_fits_blocks(const Mma *m, MmaTiles *w, bool pingpong, Str *why) {
+    w->walk = 1;
     if (!m->nest.blocks) return true;
     if (w->split > 1) return no(why, "with reductions nothing is split");
     if (!fits_rows(&m->row_block, w))
@@ -339,6 +349,11 @@ bool mma_fits_blocks(const Mma *m, const MmaTiles *w, Str *why) {
                   m->row_block.size);
     if (!fits_cols(&m->col_block, w))
         return no(why, "tiles of %d columns, of which %d are reduced together", w->n,
+                  m->col_block.size);
+    if (mma_has_frames(m->nest.blocks) && (!m->col_block.size || m->row_block.size))
+        return no(why, "frames are of columns that are reduced, alone");
+    if (w->walk > 1 && (pingpong || m->row_block.size))
+        return no(why, "a block of %d columns is walked by all groups, for its rows",
                   m->col_block.size);
     int sums = w->group_rows / 64 * w->n / 2;
     if (w->promote) sums += w->sets * w->piece_blocks * w->piece_n / 2;

@@ -23,6 +23,12 @@ static void put_temp(Str *out, const Plan *p, int k, const IxNames *names) {
     str_printf(out, "%s = %%%d @ %d\n", t->rank ? "]" : "", t->node, k);
 }
 
+int plan_kernels(const Plan *p) {
+    int n = 0;
+    for (int k = 0; k < p->steps.n; k++) n += !p->steps.v[k].joins;
+    return n;
+}
+
 void plan_print(Str *out, const Plan *p, bool tiles, bool schedules) {
     static const Node no_axes;
     IxNames names = graph_names(p->graph, &no_axes);

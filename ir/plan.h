@@ -16,6 +16,7 @@ typedef struct Step {
     const char *name; /* "linear_gelu.0" */
     VEC(int) stores;  /* nodes of the graph that it stores */
     TProg *tile;
+    bool joins; /* its loops read nothing but parts that other steps left: it belongs to them */
     VEC(Schedule *) schedules; /* best first; the last is the general one */
     const char
         *why; /* there is the general one alone though the step multiplies matrices; or NULL */
@@ -26,6 +27,9 @@ typedef struct Plan {
     VEC(Temp) temps;
     VEC(Step) steps; /* in execution order */
 } Plan;
+
+/* Steps that join no parts. */
+int plan_kernels(const Plan *p);
 
 /* Prints the temporaries and every step's tile program (and schedules). */
 void plan_print(Str *out, const Plan *p, bool tiles, bool schedules);

@@ -53,7 +53,8 @@
  * are worked on before the frame is known to hold.
  *
  * Where all this stands in loops over blocks that are reduced (ir/mma.h), the axis inside of a
- * block stands for the elements that the blocks cut: its tile is whole blocks.
+ * block stands for the elements that the blocks cut: its tile is whole blocks, or a part of one:
+ * then a CTA walks the tiles of a block, one after the other.
  *
  * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
  * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the

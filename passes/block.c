@@ -15,6 +15,7 @@
  *   2. z has roles m and n: two matrices. The last m and the last n axis are those a tile spans,
  *      the earlier of the two its rows. What is reduced of them is cut, by 64 or 128, unless it has
  *      fewer elements for certain; a row tile may hold 64, a column tile 256 without a cut.
+ *   Reductions that share a loop and a moving frame (online.c) are cut together (block_online.c).
  *   3. Other reduced axes stay whole in the parts: sum[b, t] of z[b, t, n] leaves s_part[b, tb, n].
  *      The axes of the parts come first, so that neighbours in the value are neighbours in memory.
  */
@@ -25,23 +26,15 @@
 
 enum { ROWS = 64, COLS = 128, COLS_WHOLE = 256, NODES_MAX = 2000 };
 
-/* What becomes of one axis of the reduction. */
-typedef struct Cut {
-    enum { VALUE, PART, WHOLE, BLOCKS } kind;
-    int block;    /* BLOCKS: elements of one */
-    int at;       /* its place among the axes of the parts: value axis, or first reduced one */
-    int inner_at; /* BLOCKS: place of the axis inside of a block */
-} Cut;
-
 /* ---- which reductions ---- */
 
-static bool is_product(const Node *n) {
+bool block_is_product(const Node *n) {
     return n->kind == N_REDUCE && n->red == RED_contract && strchr(n->roles, 'm') &&
            strchr(n->roles, 'n');
 }
 
 /* Is z read at every axis of p, each bare and once? */
-static bool covers(const Node *p, const Node *z, const Operand *o) {
+bool block_covers(const Node *p, const Node *z, const Operand *o) {
     uint64_t seen = 0;
     if (z->rank != p->naxes || p->naxes > 60) return false;
     for (int d = 0; d < z->rank; d++) {
@@ -65,7 +58,7 @@ static bool find_product(Find *f, const Operand *o) {
     const Node *n = f->g->nodes.v[o->node];
     if (o->checked || f->seen[n->id] || f->visited++ > NODES_MAX) return false;
     f->seen[n->id] = 1;
-    if (is_product(n) && covers(f->p, n, o)) {
+    if (block_is_product(n) && block_covers(f->p, n, o)) {
         f->at = *o;
         return true;
     }
@@ -143,7 +136,7 @@ bool block_is_fast(const Graph *g, const Node *z) {
 
 /* ---- where it is cut ---- */
 
-static int last_role(const Node *z, char role) {
+int block_last_role(const Node *z, char role) {
     int last = -1;
     for (int d = 0; d < z->rank; d++)
         if (z->roles[d] == role) last = d;
@@ -151,36 +144,36 @@ static int last_role(const Node *z, char role) {
 }
 
 /* False when no axis is cut. */
-static bool cut_axes(const Node *p, const Node *z, const Operand *at, Cut *cut) {
-    int m = last_role(z, 'm'), n = last_role(z, 'n'), pieces = 0, spans = 0, axis;
+static bool cut_axes(const Node *p, const Node *z, const Operand *at, BlockCut *cut) {
+    int m = block_last_role(z, 'm'), n = block_last_role(z, 'n'), pieces = 0, spans = 0, axis;
     for (int d = 0; d < z->rank; d++) {
         int64_t extent;
         ix_is_axis(at->map[d], &axis);
         if (axis < p->rank) {
-            cut[axis].kind = VALUE;
+            cut[axis].kind = CUT_value;
             continue;
         }
         bool tile = d == m || d == n, rows = d == (m < n ? m : n);
         bool known = ix_is_const(p->axes[axis].extent, &extent);
-        cut[axis].kind = !tile ? PART : BLOCKS;
+        cut[axis].kind = !tile ? CUT_part : CUT_blocks;
         cut[axis].block = rows ? ROWS : COLS;
-        if (tile && known && extent <= (rows ? ROWS : COLS_WHOLE)) cut[axis].kind = WHOLE;
+        if (tile && known && extent <= (rows ? ROWS : COLS_WHOLE)) cut[axis].kind = CUT_whole;
         spans += tile;
-        pieces += cut[axis].kind != WHOLE;
+        pieces += cut[axis].kind != CUT_whole;
     }
     return spans && pieces;
 }
 
 /* Axes of the parts: pieces, the value's, then those that are still reduced. */
-static void place_axes(const Node *p, Cut *cut, int *rank, int *naxes) {
+void block_place_axes(const Node *p, BlockCut *cut, int *rank, int *naxes) {
     int at = 0;
     for (int a = p->rank; a < p->naxes; a++)
-        if (cut[a].kind == BLOCKS || cut[a].kind == PART) cut[a].at = at++;
+        if (cut[a].kind == CUT_blocks || cut[a].kind == CUT_part) cut[a].at = at++;
     for (int a = 0; a < p->rank; a++) cut[a].at = at++;
     *rank = at;
     for (int a = p->rank; a < p->naxes; a++) {
-        if (cut[a].kind == BLOCKS) cut[a].inner_at = at++;
-        if (cut[a].kind == WHOLE) cut[a].at = at++;
+        if (cut[a].kind == CUT_blocks) cut[a].inner_at = at++;
+        if (cut[a].kind == CUT_whole) cut[a].at = at++;
     }
     *naxes = at;
 }
@@ -207,7 +200,7 @@ static Operand index_of(Graph *g, const Ix *x, const Axis *axes, int rank) {
 }
 
 /* block*outer + inner < extent, over (outer, inner), as read by the parts. */
-static Operand inside(Graph *g, const Node *part, const Cut *c, const Ix *extent) {
+static Operand inside(Graph *g, const Node *part, const BlockCut *c, const Ix *extent) {
     Axis axes[2] = {part->axes[c->at], part->axes[c->inner_at]};
     Node *lt = graph_node(g, N_OP, DT_bool, 2, 2, 2);
     lt->op = OP_lt;
@@ -229,10 +222,10 @@ static Operand both(Graph *g, const Node *part, const Operand *a, const Operand 
 }
 
 /* The last operand of the parts: which elements of a block there are. */
-static void add_condition(Graph *g, const Node *p, const Cut *cut, Node *part) {
+static void add_condition(Graph *g, const Node *p, const BlockCut *cut, Node *part) {
     for (int a = p->rank; a < p->naxes; a++) {
         int64_t extent;
-        if (cut[a].kind != BLOCKS) continue;
+        if (cut[a].kind != CUT_blocks) continue;
         if (ix_is_const(p->axes[a].extent, &extent) && extent % cut[a].block == 0) continue;
         Operand o = inside(g, part, &cut[a], p->axes[a].extent), *last = &part->in[p->nin];
         *last = part->where ? both(g, part, last, &o) : o;
@@ -241,28 +234,30 @@ static void add_condition(Graph *g, const Node *p, const Cut *cut, Node *part) {
     }
 }
 
-static void set_axes(Graph *g, const Node *p, const Cut *cut, Node *part) {
+static void set_axes(Graph *g, const Node *p, const BlockCut *cut, Node *part) {
     for (int a = 0; a < p->naxes; a++) {
         const Axis *x = &p->axes[a];
         part->axes[cut[a].at] = *x;
-        if (cut[a].kind != BLOCKS) continue;
+        if (cut[a].kind != CUT_blocks) continue;
         part->axes[cut[a].at] =
             (Axis){named(g, x->name, "b"), blocks_of(g->ix, x->extent, cut[a].block)};
         part->axes[cut[a].inner_at] = (Axis){named(g, x->name, "i"), ix_const(g->ix, cut[a].block)};
     }
 }
 
-static Node *make_parts(Graph *g, const Node *p, const Cut *cut, int rank, int naxes) {
+Node *block_parts(Graph *g, const Node *p, const BlockCut *cut, int rank, int naxes) {
     Node *part = graph_node(g, N_REDUCE, p->type, rank, naxes, p->nin + 1);
     part->nin = p->nin;
     part->red = p->red;
     part->span = p->span;
+    part->part = true;
     part->name = named(g, p->name, "_part");
     set_axes(g, p, cut, part);
     const Ix **axes = ARENA_ARRAY(g->arena, const Ix *, p->naxes);
     for (int a = 0; a < p->naxes; a++)
-        axes[a] = cut[a].kind == BLOCKS ? element(g->ix, cut[a].at, cut[a].inner_at, cut[a].block)
-                                        : ix_axis(g->ix, cut[a].at);
+        axes[a] = cut[a].kind == CUT_blocks
+                      ? element(g->ix, cut[a].at, cut[a].inner_at, cut[a].block)
+                      : ix_axis(g->ix, cut[a].at);
     for (int k = 0; k < p->nin; k++) {
         const Operand *o = &p->in[k];
         graph_map(g, &part->in[k], o->node);
@@ -275,7 +270,7 @@ static Node *make_parts(Graph *g, const Node *p, const Cut *cut, int rank, int n
 }
 
 /* p itself goes on as what joins the parts, in the order of their numbers. */
-static void join_parts(Graph *g, Node *p, const Node *part) {
+void block_join(Graph *g, Node *p, const Node *part) {
     int pieces = part->rank - p->rank;
     Axis *axes = ARENA_ARRAY(g->arena, Axis, p->rank + pieces);
     for (int a = 0; a < p->rank; a++) axes[a] = p->axes[a];
@@ -306,20 +301,20 @@ static bool find(Graph *g, const Node *p, Operand *at) {
 
 bool pass_block(PassCtx *cx, Graph *g) {
     bool wgmma = cx->target->has & TGT_W;
+    bool changed = wgmma && block_online(g, cx->target->sms);
     int old = g->nodes.n;
-    bool changed = false;
     Operand *at = ARENA_ARRAY(g->arena, Operand, old);
     char *found = ARENA_ARRAY(g->arena, char, old);
     for (int i = 0; i < old; i++) found[i] = find(g, g->nodes.v[i], &at[i]);
     for (int i = 0; i < old; i++) {
         Node *p = g->nodes.v[i];
-        Cut *cut = ARENA_ARRAY(g->arena, Cut, p->naxes);
+        BlockCut *cut = ARENA_ARRAY(g->arena, BlockCut, p->naxes);
         int rank, naxes;
         const Node *z = g->nodes.v[at[i].node];
         if (!found[i] || !cut_axes(p, z, &at[i], cut)) continue;
         if (wgmma && !block_is_fast(g, z)) continue;
-        place_axes(p, cut, &rank, &naxes);
-        join_parts(g, p, make_parts(g, p, cut, rank, naxes));
+        block_place_axes(p, cut, &rank, &naxes);
+        block_join(g, p, block_parts(g, p, cut, rank, naxes));
         changed = true;
     }
     if (changed) graph_sweep(g);

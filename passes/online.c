@@ -167,7 +167,7 @@ static void visit(Online *on, const Node *n) {
     enter(on, &on->loop[on->nloops++], n, -1, &f);
 }
 
-static bool number_loops(Graph *g) {
+bool online_number(Graph *g) {
     Online *on = ARENA_NEW(g->arena, Online);
     on->g = g;
     on->depends = ARENA_ARRAY(&on->arena, uint64_t, g->nodes.n);
@@ -192,9 +192,9 @@ static bool number_loops(Graph *g) {
 
 bool pass_online(PassCtx *cx, Graph *g) {
     (void)cx;
-    bool changed = number_loops(g);
+    bool changed = online_number(g);
     if (!online_select(g)) return changed;
-    number_loops(g);
+    online_number(g);
     return true;
 }
 

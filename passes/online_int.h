@@ -33,6 +33,9 @@ uint64_t *online_depends(Arena *a, const Graph *g, int on, int step);
 
 bool online_same_range(const Node *a, const Node *b); /* equal extents are reduced */
 
+/* Says of every reduction which loop and frame it has; true when that changed. */
+bool online_number(Graph *g);
+
 /* Reads at an index of data of what a loop reduces become sums in it. */
 bool online_select(Graph *g);
 

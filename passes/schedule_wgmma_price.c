@@ -56,12 +56,23 @@ static const Ix *extent(const Gemm *g, int axis) {
     return g->t->axes.v[axis].extent;
 }
 
+/* Most tiles of a block of columns, which a CTA walks. */
+static int walk(const Gemm *g, const Tile *c) {
+    const MmaBlock *b = c->kind == SWAP ? &g->m.row_block : &g->m.col_block;
+    return b->size > c->bn ? (b->size + c->bn - 1) / c->bn : 1;
+}
+
+/* Tiles that a CTA works on one after the other. */
+static const Ix *walked(const Gemm *g, const Tile *c) {
+    return least(g->t->ix, ceil_div(g->t->ix, extent(g, gemm_cols(g, c)), c->bn), walk(g, c));
+}
+
 static const Ix *count_clusters(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
     const Ix *count = ix_const(p, 1);
     for (int x = 0; x < g->t->ngrid; x++) {
         int64_t tile = x == gemm_rows(g, c)   ? c->bm * tile_pair_rows(c)
-                       : x == gemm_cols(g, c) ? c->bn * tile_pair_cols(c)
+                       : x == gemm_cols(g, c) ? c->bn * tile_pair_cols(c) * walk(g, c)
                                               : 1;
         count = ix_mul(p, count, ceil_div(p, extent(g, x), tile));
     }
@@ -133,6 +144,7 @@ static const Ix *memory_cycles(const Gemm *g, const Tile *c) {
     if (tile_groups(c) > 1) return memory;
     const Ix *stages =
         ix_mul(p, count_clusters(g, c), ceil_div(p, extent(g, g->m.k), gemm_stage_k(g)));
+    if (walk(g, c) > 1) stages = ix_mul(p, stages, walked(g, c));
     return ix_max(p, memory, scaled(p, stages, (c->bm + c->bn) * STAGE_BYTES, 6200));
 }
 
@@ -180,6 +192,7 @@ const Ix *gemm_price(const Gemm *g, const Tile *c) {
     } else {
         int64_t out = 1000 + area / (c->kind == DIRECT ? 5 : 10);
         cycles = ix_mul(p, rounds, plus(p, main, out));
+        if (walk(g, c) > 1) cycles = ix_mul(p, cycles, walked(g, c));
         if (c->split > 1) cycles = split_cycles(g, c, slots, main, out, &join);
     }
     cycles =

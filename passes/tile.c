@@ -330,6 +330,23 @@ static void find_bounds(PassCtx *cx, Graph *g, const Plan *plan) {
     }
 }
 
+/* Do all loads read parts, or what is the same in all loops? *some: parts. */
+static bool reads_parts(const Plan *p, const TProg *t, const TBlock *b, bool *some) {
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (!reads_parts(p, t, &i->body, some)) return false;
+        if (i->kind != T_LOAD) continue;
+        const TTensor *x = &t->tensors.v[i->tensor];
+        bool part = x->mem == TM_TEMP && p->graph->nodes.v[p->temps.v[x->id].node]->part;
+        *some |= part;
+        for (int d = 0; d < i->nix && !part; d++)
+            for (int a = t->ngrid; a < t->axes.n; a++)
+                if (ix_uses_axis(i->ix[d], a)) return false;
+        if (!part && x->mem == TM_TEMP) return false;
+    }
+    return true;
+}
+
 bool pass_tile(PassCtx *cx, Graph *g) {
     if (!grouped(g)) pass_group(cx, g);
     Plan *plan = ARENA_NEW(cx->arena, Plan);
@@ -346,7 +363,12 @@ bool pass_tile(PassCtx *cx, Graph *g) {
             vec_push(cx->arena, &plan->steps.v[g->nodes.v[i]->step].stores, i);
     make_temps(plan, cx->arena);
     find_bounds(cx, g, plan);
-    for (int i = 0; i < nsteps; i++) tile_step(plan, cx->arena, i, cx->strict);
+    for (int i = 0; i < nsteps; i++) {
+        Step *s = &plan->steps.v[i];
+        bool some = false;
+        tile_step(plan, cx->arena, i, cx->strict);
+        s->joins = reads_parts(plan, s->tile, &s->tile->body, &some) && some;
+    }
     cx->plan = plan;
     return true;
 }

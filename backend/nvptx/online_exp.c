@@ -4,9 +4,16 @@
  * values that are there anyway.
  */
 #include "backend/nvptx/approx_int.h"
+#include "backend/nvptx/frame_int.h"
 #include "backend/nvptx/online_int.h"
 
 enum { TERMS = 8, FACTORS = 4 };
+
+typedef struct Exp {
+    Lower *l;
+    int j;              /* the axis along a row */
+    const bool *needed; /* per value: it is there anyway; NULL: none is known to be */
+} Exp;
 
 typedef struct Term { /* by * factors * value; value -1: 1 */
     int value;
@@ -19,8 +26,8 @@ typedef struct Sum {
     int n;
 } Sum;
 
-static bool along(const On *on, int id) {
-    return on->l->deps[id] >> on->o.j & 1;
+static bool along(const Exp *on, int id) {
+    return on->l->deps[id] >> on->j & 1;
 }
 
 static bool is_const(const Lower *l, int id, double *v) {
@@ -36,9 +43,9 @@ static bool add_term(Sum *s, Term t) {
     return true;
 }
 
-static bool multiply_out(const On *on, int id, Term t, Sum *s);
+static bool multiply_out(const Exp *on, int id, Term t, Sum *s);
 
-static bool times(const On *on, const TInst *d, Term t, Sum *s) {
+static bool times(const Exp *on, const TInst *d, Term t, Sum *s) {
     double c;
     for (int k = 0; k < 2; k++)
         if (is_const(on->l, d->args[k], &c)) {
@@ -54,7 +61,7 @@ static bool times(const On *on, const TInst *d, Term t, Sum *s) {
     return add_term(s, t);
 }
 
-static bool multiply_out(const On *on, int id, Term t, Sum *s) {
+static bool multiply_out(const Exp *on, int id, Term t, Sum *s) {
     const TInst *d = on->l->def[id];
     double c;
     if (is_const(on->l, id, &c)) {
@@ -62,7 +69,8 @@ static bool multiply_out(const On *on, int id, Term t, Sum *s) {
         t.value = -1;
         return add_term(s, t);
     }
-    bool open = d && d->kind == T_OP && d->type == DT_f32 && along(on, id) && !on->needed[id];
+    bool open = d && d->kind == T_OP && d->type == DT_f32 && along(on, id) &&
+                !(on->needed && on->needed[id]);
     for (int k = 0; open && k < d->nargs; k++)
         open = dtype_value(on->l->type[d->args[k]]) == DT_f32;
     Term minus = t;
@@ -117,9 +125,9 @@ static bool is_one(const Frag *f) {
     return f->n == 1 && LLVMIsConstant(f->v[0]) && LLVMConstRealGetDouble(f->v[0], &lossy) == 1;
 }
 
-bool on_exponential(On *on, const TInst *i) {
+bool exponential_emit(Lower *l, const TInst *i, int j, const bool *needed) {
     static const double log2e = 1.4426950408889634;
-    Lower *l = on->l;
+    const Exp e = {l, j, needed}, *on = &e;
     if ((i->op != OP_exp && i->op != OP_exp2) || !fast_has(i->op, l->approx[i->id])) return false;
     if (!along(on, i->id) || dtype_value(l->type[i->args[0]]) != DT_f32) return false;
     Sum s = {.n = 0};
@@ -144,4 +152,8 @@ bool on_exponential(On *on, const TInst *i) {
         }
     l->value[i->id] = frag_map(l, ex2_element, NULL, &sum, 1);
     return true;
+}
+
+bool on_exponential(On *on, const TInst *i) {
+    return exponential_emit(on->l, i, on->o.j, on->needed);
 }

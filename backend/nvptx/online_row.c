@@ -5,7 +5,7 @@
  * after each block. Followers of a frame are in `ref`, the frame of the block that was last taken
  * in; before they take in the next, they are moved to its frame.
  */
-#include "backend/nvptx/approx_int.h"
+#include "backend/nvptx/frame_int.h"
 #include "backend/nvptx/online_int.h"
 #include "ir/eval.h"
 
@@ -58,9 +58,7 @@ Val on_quad(On *on, const TCarry *c, Val v) {
 }
 
 Val on_usable(On *on, const TCarry *frame, Val v) {
-    Lower *l = on->l;
-    Val none = LLVMBuildFCmp(l->b, LLVMRealOEQ, v, identity(l, frame->red, DT_f32), "");
-    return LLVMBuildSelect(l->b, none, const_real(l, 0), v, "");
+    return frame_usable(on->l, frame, v);
 }
 
 Val on_frame_left(On *on, int row, Val joined, Val frame) {
@@ -70,52 +68,15 @@ Val on_frame_left(On *on, int row, Val joined, Val frame) {
     return LLVMBuildSelect(l->b, none, first, frame, "");
 }
 
-/* rescale(from, to) up to its n-th operation, with approximate functions: it is rounded as products
- * are. r: the row held. */
-static Val rescale(On *on, const TCarry *c, int n, Val from, Val to, int r) {
-    Lower *l = on->l;
-    const Poly itself = {.base = 0, .c = {0, 1}};
-    enum { DEEP = 64 };
-    DType real[8] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f32};
-    Val stack[DEEP + 1];
-    int top = 0;
-    for (int i = 0; i < n; i++) {
-        const TFactor *f = &c->rescale.v[i];
-        FK_ASSERT(top < DEEP);
-        if (f->kind == TF_OP) {
-            top -= op_arity(f->op);
-            FK_ASSERT(top >= 0);
-            bool fast = op_arity(f->op) == 1 && fast_has(f->op, APPROX_FINE);
-            stack[top] = fast ? fast_emit(l, f->op, APPROX_FINE, &itself, stack[top])
-                              : op_emit(l, f->op, DT_f32, real, stack + top);
-        } else if (f->kind == TF_VALUE) {
-            Frag v = value_of(l, f->value);
-            stack[top] = type_widen(l, l->type[f->value], DT_f32, v.v[v.n > 1 ? r : 0]);
-        } else {
-            stack[top] = f->kind == TF_OLD ? from : f->kind == TF_NEW ? to : const_real(l, f->num);
-        }
-        top++;
-    }
-    FK_ASSERT(top == 1);
-    return stack[0];
-}
-
 Val on_rescale(On *on, const TCarry *c, Val from, Val to, int r) {
-    Lower *l = on->l;
-    /* A frame that did not move leaves the state alone; one that nothing has moved yet, too: what
-     * is in it is 0 or NaN. */
-    Val same = LLVMBuildFCmp(l->b, LLVMRealOEQ, from, to, "");
-    Val none = identity(l, on->o.row[on_row_of(on, c->frame)].c->red, DT_f32);
-    same = LLVMBuildOr(l->b, same, LLVMBuildFCmp(l->b, LLVMRealOEQ, from, none, ""), "");
-    Val by = rescale(on, c, c->rescale.n, from, to, r);
-    return LLVMBuildSelect(l->b, same, const_real(l, 1), by, "");
+    return frame_rescale(on->l, c, on->o.row[on_row_of(on, c->frame)].c, from, to, r);
 }
 
 Val on_moves_far(On *on, const TCarry *c, Val from, Val to, int r) {
     Lower *l = on->l;
     const TFactor *last = &c->rescale.v[c->rescale.n - 1];
     bool power = last->kind == TF_OP && op_sep(last->op) == SEP_hom; /* its argument tells */
-    Val v = rescale(on, c, c->rescale.n - power, from, to, r);
+    Val v = frame_factor(l, c, c->rescale.n - power, from, to, r);
     if (power) {
         double unit = log(eval_op(last->op, DT_f32, DT_f32, &(EvalVal){.r = 1}).r);
         v = ptx_intrinsic(l, l->b, "llvm.fabs", &l->f32, 1, &v, 1);

@@ -356,6 +356,7 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     }
     l->t = w.m.t;
     l->unit_last = l->roles = true;
+    l->online = w.m.nest.blocks && mma_has_frames(w.m.nest.blocks);
     wg_builders(l);
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
     values_find(l);

@@ -33,6 +33,8 @@ typedef struct Wg {
     Val slab_bars;          /* i32: what the role slab shares (wgmma_slab.c) */
     Val first, stride;      /* i32: the CTA's first tile, and from one to its next */
     Val rank;               /* uniform: of the CTA in its cluster; NULL without one */
+    Val walk, walked;       /* i32, i1: which tile of a block of columns, and is it the last; where
+                               a block has several, else NULL */
     /* of a consumer group, or of the thread that copies its slabs */
     Val group;                            /* uniform, from 0 */
     Val slab_slot, slab_phase, slab_used; /* pointers to i32: the next place in the ring of slabs */
@@ -46,6 +48,7 @@ typedef struct Wg {
     Val row, col;       /* i32: of the thread's first element in the tile */
     Val *set[2];        /* partial sums of a piece */
     bool direct;        /* what is emitted now stores from registers whatever the schedule says */
+    bool inside;        /* all columns of what is emitted now are there */
     WgMore more[WG_MORE];
     int nmore;
     struct WgReduce *reduce; /* wgmma_reduce.c */
@@ -86,7 +89,7 @@ void wg_release(Wg *w, Val stage, Val pred); /* by a group: it has read the stag
 Val wg_phi(Lower *l, Ty t, Val from, LLVMBasicBlockRef before);
 Val wg_phi_first(Lower *l, LLVMBasicBlockRef at, Val from, LLVMBasicBlockRef before); /* there */
 void wg_phi_next(Lower *l, Val p, Val v); /* from where code goes now */
-/* for (item = first; item < items of work; item += stride) do_tile */
+/* for (item = first; item < items of work; item += stride) do_tile, of each tile of its block */
 Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile);
 /* From begin to end, uniform arithmetic goes to a block of its own, before what follows. */
 LLVMBasicBlockRef wg_uniform_begin(Wg *w);
@@ -137,17 +140,20 @@ void wg_join(Wg *w, const Work *k, const Acc *acc, Val col0);
 
 /* Reductions of blocks (wgmma_reduce.c); nothing where the program has none. init: for the whole
  * kernel; begin: of a tile, of a part of its columns; take: the elements of the open rows and
- * columns, which begin at column `from` of the part; part: of `cols` columns from `col` on, up to
- * the tile's `done`-th (i32), is taken, of the group's rows from `row` on: a block may be whole.
- * branch: if (cond) then(w, ctx). */
+ * columns, which begin at column `from` of the part, first those that depend on no frame (then
+ * frames move, and the values of frames are there), then those that do; part: of `cols` columns
+ * from `col` on, up to the tile's `done`-th (i32), is taken, of the group's rows from `row` on: a
+ * block may be whole. branch: if (cond) then(w, ctx). */
 void wg_reduce_init(Wg *w);
 void wg_reduce_begin(Wg *w);
 void wg_reduce_begin_part(Wg *w);
-void wg_reduce_take(Wg *w, int from);
+void wg_reduce_take(Wg *w, int from, bool framed);
+bool wg_reduce_framed(const Wg *w, int k); /* the k-th instruction depends on a moving frame */
+bool wg_reduce_frames(const Wg *w);        /* some do */
 void wg_reduce_part(Wg *w, Val row, Val col, int cols, Val done);
 void wg_reduce_branch(Wg *w, Val cond, void (*then)(Wg *w, void *ctx), void *ctx);
 
-/* Where a tile begins: sets the batch axes, returns rows and columns as i64. */
+/* Where a tile begins: sets the batch axes (and walked), returns rows and columns as i64. */
 void wg_decode(Wg *w, Val tile, Val *row0, Val *col0);
 const Ix *wg_tile_total(const Wg *w);
 void wg_open_one(Wg *w, int axis, Val at); /* one element, in range or harmless */

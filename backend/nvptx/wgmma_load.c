@@ -105,6 +105,10 @@ static Ring load_tile(Wg *w, Val item, Ring r) {
     block_enter(l, exit);
     if (w->t.nbrought) { /* of the first tile all */
         Val first = LLVMBuildICmp(l->b, LLVMIntEQ, item, w->first, "");
+        if (w->walk) {
+            Val start = LLVMBuildICmp(l->b, LLVMIntEQ, w->walk, i32c(l, 0), "");
+            first = LLVMBuildAnd(l->b, first, start, "");
+        }
         wg_slab_ready(w, first);
     }
     return end;

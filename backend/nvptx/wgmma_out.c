@@ -1,6 +1,7 @@
 /* wgmma_out.c - all that follows the loop, on the accumulator where it lies: by parts of its
  * columns, so that what is computed for one part dies before the next; in line, or for long code in
  * a loop. */
+#include "backend/nvptx/frame_int.h"
 #include "backend/nvptx/wgmma_int.h"
 
 /* A store of columns need not name theirs if there is one (ir/mma.h). */
@@ -16,7 +17,7 @@ static bool over_cols(const Wg *w, const TInst *i) {
 void wg_emit_rows(Wg *w) {
     const TBlock *b = &w->l->t->body;
     for (int k = 0; k < w->m.nest.rest; k++)
-        if (b->inst.v[k]->kind != T_LOOP && !over_cols(w, b->inst.v[k]))
+        if (b->inst.v[k]->kind != T_LOOP && !over_cols(w, b->inst.v[k]) && !wg_reduce_framed(w, k))
             emit_inst(w->l, b->inst.v[k]);
 }
 
@@ -40,31 +41,42 @@ static void show_acc(Wg *w, const Acc *acc, int from) {
         w->l->value[w->more[k].carry] = part_of(w, w->more[k].v, acc->cols, from);
 }
 
+enum { FRAME_COLS = 32 };
+
 /* Columns worked on together after the loop: about 16 elements a thread (fewer where several
- * matrices are read), so that what is computed for one column part dies before the next. */
+ * matrices are read), so that what is computed for one column part dies before the next. Frames
+ * move as often in all tiles, for the bits to be the same. */
 static int slab_cols(const Wg *w) {
+    if (wg_reduce_frames(w)) return FRAME_COLS;
     int blocks = w->t.group_rows / 64, cols = blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
     return w->t.nbrought > 2 && cols > 8 ? cols / 2 : cols;
 }
 
-/* n columns from col0: `from` of the accumulator, in_chunk of the chunk of staged stores. */
-static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_chunk) {
+/* What is done at the open columns, in_chunk of the chunk of staged stores, and reduced of it. */
+static void emit_cols(Wg *w, int in_chunk, bool framed) {
     const TBlock *b = &w->l->t->body;
-    wg_open_cols(w, col0, n);
-    show_acc(w, acc, from);
     for (int k = 0; k < w->m.nest.rest; k++) {
         const TInst *i = b->inst.v[k];
-        if (i->kind == T_LOOP || !over_cols(w, i)) continue;
+        if (wg_reduce_framed(w, k) != framed) continue;
+        if (i->kind == T_LOOP || (!framed && !over_cols(w, i))) continue;
         const MmaStaged *store = !w->direct && i->kind == T_STORE ? wg_staged(w, i) : NULL;
         const MmaStaged *load = i->kind == T_LOAD ? wg_brought(w, i) : NULL;
         if (store)
             wg_hold(w, store, in_chunk);
         else if (load)
             wg_read(w, load, in_chunk);
-        else
+        else if (!framed || !exponential_emit(w->l, i, w->m.cols, NULL))
             emit_inst(w->l, i);
     }
-    wg_reduce_take(w, in_chunk);
+    wg_reduce_take(w, in_chunk, framed);
+}
+
+/* n columns from col0: `from` of the accumulator. */
+static void one_slab(Wg *w, const Acc *acc, int from, Val col0, int n, int in_chunk) {
+    wg_open_cols(w, col0, n);
+    show_acc(w, acc, from);
+    emit_cols(w, in_chunk, false);
+    if (wg_reduce_frames(w)) emit_cols(w, in_chunk, true);
     w->l->axis[w->m.cols].open = false;
 }
 
@@ -162,11 +174,36 @@ static bool is_heavy(const Wg *w) {
     return false;
 }
 
+/* All columns there are: without masks, which cost as much as a sum does. */
+static void whole_or_not(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
+    Lower *l = w->l;
+    LLVMBasicBlockRef whole = block_new(l, "inside"), edge = block_new(l, "edge");
+    LLVMBasicBlockRef after = block_new(l, "reduced");
+    Val end = LLVMBuildAdd(l->b, col0, LLVMConstInt(l->i64, (unsigned)w->t.n, 0), "");
+    Val n = uniform_ix(l, l->t->axes.v[w->m.cols].extent);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLE, end, n, ""), whole, edge);
+    block_enter(l, whole);
+    Map narrow = l->narrow, wide = l->wide; /* what is known in one branch only */
+    l->narrow = l->wide = (Map){.arena = l->arena};
+    w->inside = true;
+    parts_in_line(w, acc, row, col0, cols);
+    w->inside = false;
+    LLVMBuildBr(l->b, after);
+    block_enter(l, edge);
+    l->narrow = l->wide = (Map){.arena = l->arena};
+    parts_in_loop(w, acc, row, col0, cols);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    l->narrow = narrow, l->wide = wide;
+}
+
 void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0) {
     int cols = w->t.chunk ? w->t.chunk : slab_cols(w);
     wg_reduce_begin(w);
     if (!w->nmore && is_heavy(w))
         parts_in_loop(w, acc, row, col0, cols);
+    else if (wg_reduce_frames(w) && !w->t.chunk && !w->nmore)
+        whole_or_not(w, acc, row, col0, cols);
     else
         parts_in_line(w, acc, row, col0, cols);
 }

@@ -72,6 +72,7 @@ void wg_reduce_init(Wg *w) {
     settle_deps(w);
     WgReduce *r = w->reduce = ARENA_NEW(l->arena, WgReduce);
     r->again = find_again(w);
+    reduce_frames_find(w);
     r->slots = !reduces_cols(w)  ? 0
                : reduces_rows(w) ? w->t.group_rows / mma_block_rows(&w->m, &w->t)
                                  : reduce_rows_held(w);
@@ -90,8 +91,24 @@ static void reset(Wg *w, int c) {
         LLVMBuildStore(l->b, identity(l, y->red, y->type), w->reduce->slot[c][k]);
 }
 
+/* Of a tile that is not the first of its block, what was carried goes on. */
+static void reset_first(Wg *w, int c) {
+    Lower *l = w->l;
+    const TCarry *y = reduce_carry(w, c);
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->walk, i32c(l, 0), "");
+    for (int k = 0; k < w->reduce->slots; k++) {
+        Val slot = w->reduce->slot[c][k], v = LLVMBuildLoad2(l->b, reg_type(l, y->type), slot, "");
+        v = LLVMBuildSelect(l->b, first, identity(l, y->red, y->type), v, "");
+        LLVMBuildStore(l->b, v, slot);
+    }
+}
+
 void wg_reduce_begin(Wg *w) {
-    for (int c = 0; c < carries(w); c++) reset(w, c);
+    for (int c = 0; c < carries(w); c++)
+        if (w->walk)
+            reset_first(w, c);
+        else
+            reset(w, c);
 }
 
 void wg_reduce_begin_part(Wg *w) {
@@ -140,9 +157,10 @@ static void take_cols(Wg *w, const TInst *step) {
     }
 }
 
-void wg_reduce_take(Wg *w, int from) {
-    for (int k = 0; carries(w) && k < reduce_loop(w)->body.inst.n; k++) {
+static void take(Wg *w, int from, bool framed) {
+    for (int k = 0; k < reduce_loop(w)->body.inst.n; k++) {
         const TInst *step = reduce_loop(w)->body.inst.v[k];
+        if ((reduce_carry(w, reduce_step_carry(w, step))->frame >= 0) != framed) continue;
         if (!reduces_cols(w))
             reduce_rows_take(w, step, from);
         else if (reduces_rows(w))
@@ -152,10 +170,24 @@ void wg_reduce_take(Wg *w, int from) {
     }
 }
 
+void wg_reduce_take(Wg *w, int from, bool framed) {
+    if (!carries(w)) return;
+    Val **held = !framed && wg_reduce_frames(w) ? reduce_frames_held(w) : NULL;
+    take(w, from, framed);
+    if (held) reduce_frames_move(w, held);
+}
+
+bool wg_reduce_frames(const Wg *w) {
+    return w->reduce && w->reduce->framed;
+}
+
+bool wg_reduce_framed(const Wg *w, int k) {
+    return wg_reduce_frames(w) && w->reduce->framed[k];
+}
+
 /* ---- the end of a block ---------------------------------------------------------------------- */
 
-/* Of the four threads of a row. */
-static void join_lanes(Wg *w, int c) {
+void reduce_join_lanes(Wg *w, int c) {
     Lower *l = w->l;
     const TCarry *y = reduce_carry(w, c);
     Frag f = frag_new(l, frag_live(l, axis_bit(w->m.rows)));
@@ -179,6 +211,14 @@ void reduce_emit_rest(Wg *w) {
     for (int k = w->m.nest.rest + 1; k < b->inst.n; k++) emit_inst(w->l, b->inst.v[k]);
 }
 
+/* The number of the block that ends before `end`; one that is walked may end before it is full. */
+static Val number_of(Wg *w, const MmaBlock *b, Val end) {
+    Lower *l = w->l;
+    Val size = LLVMConstInt(l->i64, (unsigned)b->size, 0), one = LLVMConstInt(l->i64, 1, 0);
+    if (w->walk) return LLVMBuildUDiv(l->b, LLVMBuildSub(l->b, end, one, ""), size, "");
+    return LLVMBuildSub(l->b, LLVMBuildUDiv(l->b, end, size, ""), one, "");
+}
+
 /* What follows blocks of columns, the last of which ends before `end`; of each row the first thread
  * touches memory. There may be no such block. */
 static void rest_of_cols(Wg *w, Val end) {
@@ -187,9 +227,7 @@ static void rest_of_cols(Wg *w, Val end) {
     AxisState all = l->axis[w->m.rows], *rows = &l->axis[w->m.rows];
     Val mine = LLVMBuildICmp(l->b, LLVMIntEQ, w->col, i32c(l, 0), "");
     if (b->number >= 0) {
-        Val size = LLVMConstInt(l->i64, (unsigned)b->size, 0), one = LLVMConstInt(l->i64, 1, 0);
-        Val at = LLVMBuildSub(l->b, LLVMBuildUDiv(l->b, end, size, ""), one, "");
-        mine = LLVMBuildAnd(l->b, mine, reduce_open_number(w, b, at), "");
+        mine = LLVMBuildAnd(l->b, mine, reduce_open_number(w, b, number_of(w, b, end)), "");
     }
     rows->in = ARENA_ARRAY(l->arena, Val, all.count);
     for (int r = 0; r < all.count; r++)
@@ -203,7 +241,8 @@ static void end_block(Wg *w, Val row, Val end) {
     if (reduces_rows(w)) {
         reduce_both_block(w, row, end);
     } else {
-        for (int c = 0; c < carries(w); c++) join_lanes(w, c);
+        if (wg_reduce_frames(w)) reduce_frames_join(w);
+        for (int c = 0; c < carries(w) && !wg_reduce_frames(w); c++) reduce_join_lanes(w, c);
         rest_of_cols(w, end);
     }
     for (int c = 0; c < carries(w); c++) reset(w, c);
@@ -244,8 +283,11 @@ void wg_reduce_part(Wg *w, Val row, Val col, int cols, Val done) {
         return;
     }
     Val end = LLVMBuildAdd(l->b, col, LLVMConstInt(l->i64, (unsigned)cols, 0), "");
-    if (b->number >= 0) done = LLVMBuildURem(l->b, done, i32c(l, b->size), "");
-    Val is_end = LLVMBuildICmp(l->b, LLVMIntEQ, done, i32c(l, b->number < 0 ? w->t.n : 0), "");
+    bool ends = b->number < 0 || w->walk; /* with a tile */
+    if (!ends) done = LLVMBuildURem(l->b, done, i32c(l, b->size), "");
+    Val is_end = LLVMBuildICmp(l->b, LLVMIntEQ, done, i32c(l, ends ? w->t.n : 0), "");
+    bool never = LLVMIsConstant(is_end) && !LLVMConstIntGetZExtValue(is_end);
+    if (w->walk && !never) is_end = LLVMBuildAnd(l->b, w->walked, is_end, "");
     if (!LLVMIsConstant(is_end))
         wg_reduce_branch(w, is_end, end_block_of, &(End){row, end});
     else if (LLVMConstIntGetZExtValue(is_end))

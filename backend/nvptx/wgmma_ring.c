@@ -90,6 +90,16 @@ void wg_phi_next(Lower *l, Val p, Val v) {
     LLVMAddIncoming(p, &v, &here, 1);
 }
 
+/* What comes after a tile: the next of its block of columns, or the first of the next item. */
+static Val next_item(Wg *w, Val item) {
+    Lower *l = w->l;
+    Val next = LLVMBuildAdd(l->b, item, w->stride, "");
+    if (!w->walk) return next;
+    Val after = LLVMBuildAdd(l->b, w->walk, i32c(l, 1), "");
+    wg_phi_next(l, w->walk, LLVMBuildSelect(l->b, w->walked, i32c(l, 0), after, ""));
+    return LLVMBuildSelect(l->b, w->walked, next, item, "");
+}
+
 /* for (item = first; item < items of work; item += stride) do_tile */
 Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile) {
     Lower *l = w->l;
@@ -100,11 +110,12 @@ Ring wg_tile_loop(Wg *w, Ring start, TileFn *do_tile) {
     block_enter(l, head);
     Val tile = wg_phi(l, l->i32, w->first, before);
     Ring r = {wg_phi(l, l->i32, start.stage, before), wg_phi(l, l->i32, start.phase, before)};
+    if (w->t.walk > 1) w->walk = wg_phi(l, l->i32, i32c(l, 0), before);
     Val more = LLVMBuildICmp(l->b, LLVMIntULT, tile, uniform32(w, wg_work_total(w)), "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, body);
     Ring end = do_tile(w, tile, r);
-    wg_phi_next(l, tile, LLVMBuildAdd(l->b, tile, w->stride, ""));
+    wg_phi_next(l, tile, next_item(w, tile));
     wg_phi_next(l, r.stage, end.stage);
     wg_phi_next(l, r.phase, end.phase);
     LLVMBuildBr(l->b, head);

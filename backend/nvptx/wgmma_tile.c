@@ -2,6 +2,8 @@
  *
  * Tiles are numbered batch by batch; within one, in groups of `raster` tiles of rows, rows fastest:
  * CTAs that run together share a few row tiles and a few column tiles, which stay in the cache.
+ * Where a block of columns that is reduced has several tiles, it is numbered as one, and a CTA
+ * walks those of it that there are, from left to right.
  *
  * The accumulator of a warpgroup is blocks of 64 rows. Thread t (warp w = t / 32, g = t % 32 / 4,
  * q = t % 4) holds of each rows 16 w + g and 16 w + g + 8, and of every 8 columns 2 q and 2 q + 1;
@@ -31,7 +33,7 @@ static int rows_together(const Wg *w) {
 }
 
 static int cols_together(const Wg *w) {
-    return w->t.n * w->t.pair_cols;
+    return w->t.n * w->t.pair_cols * w->t.walk;
 }
 
 const Ix *wg_tile_total(const Wg *w) {
@@ -95,6 +97,19 @@ static void decode_batch(Wg *w, Val batch) {
     }
 }
 
+/* From the block's first column to that of the tile. */
+static Val walk_to(Wg *w, Val n) {
+    Lower *l = w->l;
+    n = wg_at_stage(w, n, w->walk, w->t.n);
+    Val after = LLVMBuildAdd(l->b, w->walk, i32c(l, 1), "");
+    Val all = LLVMBuildICmp(l->b, LLVMIntEQ, after, i32c(l, w->t.walk), "");
+    Val end = LLVMBuildAdd(l->b, n, i32c(l, w->t.n), "");
+    Val cols = uniform32(w, l->t->axes.v[w->m.cols].extent);
+    Val past = LLVMBuildICmp(l->b, LLVMIntSGE, end, cols, "");
+    w->walked = LLVMBuildOr(l->b, all, past, "");
+    return n;
+}
+
 void wg_decode(Wg *w, Val tile, Val *row0, Val *col0) {
     Lower *l = w->l;
     IxPool *p = l->t->ix;
@@ -119,6 +134,7 @@ void wg_decode(Wg *w, Val tile, Val *row0, Val *col0) {
     n = LLVMBuildMul(l->b, n, i32c(l, cols_together(w)), "");
     if (w->t.pair_rows > 1) m = wg_at_stage(w, m, w->rank, w->t.m);
     if (w->t.pair_cols > 1) n = wg_at_stage(w, n, w->rank, w->t.n);
+    if (w->walk) n = walk_to(w, n);
     *row0 = LLVMBuildZExt(l->b, m, l->i64, "");
     *col0 = LLVMBuildZExt(l->b, n, l->i64, "");
 }
@@ -177,6 +193,6 @@ void wg_open_cols(Wg *w, Val col0, int count) {
     int64_t *step = ARENA_ARRAY(w->l->arena, int64_t, n);
     for (int i = 0; i < n; i++) step[i] = i / 2 * 8 + i % 2;
     Val first = thread_first(w, col0, w->col);
-    Val left = left_of(w, w->m.cols, w->t.n, first);
+    Val left = w->inside ? NULL : left_of(w, w->m.cols, w->t.n, first);
     place(w, w->m.cols, first, left, n, step)->pairs = true;
 }

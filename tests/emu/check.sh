@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
-# emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce).
+# emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
 # examples, programs: every accepted one, sizes drawn up to 20, twice, the second time from another
 # seed with tasks in another order. cases: at the sizes of their "# run:" lines, large ones left out.
-# gemm, vectors, reduce: every tensor-core variant by force, ragged, with 132 multiprocessors and with 2,
-# so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product. edges: the rows
-# of edges.txt, each variant at two of the sizes.
+# gemm, vectors, reduce, states: every tensor-core variant by force, ragged, with 132 multiprocessors and
+# with 2, so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product;
+# states: of those in moving frames. edges: the rows of edges.txt, each variant at two of the sizes.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -139,17 +139,17 @@ unaligned() {
     done
 }
 
-reduce() {
+reduce() { # FILE M N K M N K: the second with few multiprocessors
     local file fn variant size head
-    for fn in $(sed -n 's/^fn \([a-z0-9_]*\)(.*/\1/p' tests/gpu/reduce.fk); do
-        alone tests/gpu/reduce.fk "$fn"
+    for fn in $(sed -n 's/^fn \([a-z0-9_]*\)(.*/\1/p' "$1"); do
+        alone "$1" "$fn"
         module "$file" || continue
         : > "$work/cases"
         "$fkrun" --list "$mod" > "$work/list"
         head=$(head -n 1 "$work/list")
         for variant in $(sed -n 's/.*variant=\([^ ]*\) .*/\1/p' "$work/list" | sort -u); do
             [ "$variant" = general ] && continue
-            for mnk in "72 136 80" "136 264 48"; do
+            for mnk in "$2 $3 $4" "$5 $6 $7"; do
                 read -r m n k <<< "$mnk"
                 size="-s K=$k"
                 [[ $head == *" M="* ]] && size+=" -s M=$m"
@@ -159,9 +159,9 @@ reduce() {
             done
         done
         cp "$work/cases" "$work/both"
-        grep K=80 "$work/both" > "$work/cases"
+        grep "K=$4 " "$work/both" > "$work/cases"
         run
-        grep K=48 "$work/both" > "$work/cases"
+        grep "K=$7 " "$work/both" > "$work/cases"
         run FK_EMU_SMS=2 FK_EMU_SEED=3
     done
 }
@@ -196,7 +196,8 @@ cases) cases ;;
 gemm) gemm ;;
 vectors) vectors ;;
 unaligned) unaligned ;;
-reduce) reduce ;;
+reduce) reduce tests/gpu/reduce.fk 72 136 80 136 264 48 ;;
+states) reduce tests/gpu/states.fk 72 136 80 136 1100 48 ;;
 *) exit 2 ;;
 esac
 echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"

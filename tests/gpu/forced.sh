@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk,
-# fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk has, forced, at sizes that hang over
+# fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk, states.fk has, forced, at sizes that hang over
 # tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
 # padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
 # launches, bit for bit. What a variant does not take is skipped;
@@ -54,6 +54,19 @@ batch() { # FN: its batch sizes
     esac
 }
 
+reduced() { # MODULE
+    local fn more
+    for fn in $($run --list "$mods/$1.fkm" | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p'); do
+        more=$($run --list --fn="$fn" "$mods/$1.fkm" | head -n 1)
+        [[ $more == *" M="* ]] || absent+=M
+        [[ $more == *" N="* ]] || absent+=N
+        [[ $more == *" B="* ]] && more='-s B=2' || more=''
+        [ "$fn" = call ] && more+=' --zero=c' # at 1x1x8 it is
+        all "$1" "$fn" $more
+        absent=
+    done
+}
+
 cases() {
     local fn more matrix size odd
     deep=("1 16 4096" "130 264 2064" "512 512 1024" "1100 2100 4112")
@@ -71,15 +84,9 @@ cases() {
     for fn in eight eights; do all gemm_vectors_fast $fn $(batch $fn) --fast-accum; done
     absent=
     sizes=("1 1 8" "1 136 8" "72 104 64" "65 129 64" "200 257 200" "191 304 40" "296 1040 592" "1000 144 1008" "72 2064 48")
-    for fn in $($run --list $mods/gemm_reduce.fkm | sed -n 's/^LIST \([^ ]*\) .* step=0 .*/\1/p'); do
-        more=$($run --list --fn="$fn" $mods/gemm_reduce.fkm | head -n 1)
-        [[ $more == *" M="* ]] || absent+=M
-        [[ $more == *" N="* ]] || absent+=N
-        [[ $more == *" B="* ]] && more='-s B=2' || more=''
-        [ "$fn" = call ] && more+=' --zero=c' # at 1x1x8 it is
-        all gemm_reduce "$fn" $more
-        absent=
-    done
+    reduced gemm_reduce
+    sizes=("1 1 8" "1 1300 16" "72 520 64" "65 2049 64" "200 511 200" "191 304 48" "296 5000 592" "1000 1536 1008" "130 770 2064")
+    reduced gemm_states
     sizes=("64 64 64" "8 16 8" "129 256 128" "200 528 72" "300 1040 584" "1000 144 1000" "72 2064 40")
     for fn in gated half wide single eight ints aux batch loose long others; do
         more='' matrix=r odd=2

@@ -125,6 +125,30 @@ static void test_whole(void **state) {
     sees(whole, "  grid m: M\n  grid n: 200\n  axis k: K\n", "  store s[m], %0\n");
 }
 
+/* What is carried in a frame is seen like the rest; but no reduction of rows is in one, nor what
+ * another axis would make again and again. */
+static const char framed[] =
+    "tile t.0 {\n"
+    "  size D, M, N, K\n"
+    "  in x: bf16[M, K] = 0\n  in w: bf16[N, K] = 1\n  in v: f32[N, D] = 2\n"
+    "  temp p: f32[(N + 511)/512, M] = 0\n  temp q: f32[(N + 511)/512, M] = 1\n"
+    "  grid nb: (N + 511)/512\n  grid m: M\n  axis ni: 512 tile 128\n  axis k: K\n"
+    "  loop ni from 0 to min(N - 512*nb, 512) {\n"
+    "    carry %0: f32 = max\n"
+    "    carry %9: f32 = sum frame %0 rescale (old new sub exp)\n"
+    "    " PRODUCT("m", "512*nb + ni") //
+    "    step %0, %1\n    %5: f32 = sub %1, %0\n    %6: f32 = exp %5\n    step %9, %6\n  }\n"
+    "  store p[nb, m], %0\n  store q[nb, m], %9\n}\n";
+
+static void test_frames(void **state) {
+    (void)state;
+    sees(framed, "  grid m: M\n  grid ni: N\n  axis nb: (N + 511)/512\n  axis k: K\n",
+         "  %5: f32 = sub %1, %0\n  %6: f32 = exp %5\n"
+         "  loop ni from 0 to 0 {\n    carry %0: f32 = max\n"
+         "    carry %9: f32 = sum frame %0 rescale (old new sub exp)\n"
+         "    step %0, %1\n    step %9, %6\n  }\n");
+}
+
 /* Positions in other forms than the bare one. */
 static void test_positions(void **state) {
     (void)state;
@@ -166,8 +190,8 @@ static void test_refused(void **state) {
             "does not cover its block");
     refuses(changed(whole, "from 0 to 200", "from 0 to 199"), "does not cover its block");
     refuses(changed(whole, "from 0 to 200", "from 1 to 200"), "not of a block");
-    refuses(changed(changed(changed(whole, "w: bf16[200", "w: bf16[300"), "n: 200", "n: 300"),
-                    "to 200", "to 300"),
+    refuses(changed(changed(changed(whole, "w: bf16[200", "w: bf16[1025"), "n: 200", "n: 1025"),
+                    "to 200", "to 1025"),
             "not of a block");
     refuses(changed(whole, "  store s[m], %0\n",
                     "  loop n from 0 to 200 {\n    carry %5: f32 = max\n    step %5, %0\n  }\n"
@@ -177,6 +201,13 @@ static void test_refused(void **state) {
                     "    %11: bool = lt %8, %5\n    guard %11 {\n"
                     "      step %0, %8\n    }\n"),
             "a guard");
+    const char *wide = changed(
+        changed(framed, "temp q: f32[(N + 511)/512, M]", "temp q: f32[(N + 511)/512, M, D]"),
+        "  grid m: M\n", "  grid m: M\n  grid d: D\n");
+    wide = changed(
+        wide, "    step %9, %6\n",
+        "    %7: f32 = load v[512*nb + ni, d]\n    %8: f32 = mul %6, %7\n    step %9, %8\n");
+    refuses(changed(wide, "store q[nb, m]", "store q[nb, m, d]"), "no factor has d");
     refuses(changed(changed(whole, "x: bf16[M", "x: f16[M"), "bf16 = load x", "f16 = load x"),
             "neither of one 16-bit float type");
 }
@@ -210,10 +241,19 @@ static void test_tiles(void **state) {
     assert_string_equal(tiles(whole, "  axis m tile 128\n  axis n tile 208\n", ""), "");
     const char *no = "tiles of 192 columns, of which 128 are reduced together";
     assert_non_null(strstr(tiles(rows, "  axis m tile 128\n  axis ni tile 192\n", ""), no));
-    no = "tiles of 192 columns, of which 200 are reduced together";
-    assert_non_null(strstr(tiles(whole, "  axis m tile 128\n  axis n tile 192\n", ""), no));
+    assert_string_equal(tiles(whole, "  axis m tile 128\n  axis n tile 192\n", ""), ""); /* two */
+    assert_string_equal(tiles(rows, "  axis m tile 128\n  axis ni tile 64\n", ""), "");
+    no = "a block of 128 columns is walked by all groups";
+    assert_non_null(
+        strstr(tiles(rows, "  axis m tile 64\n  axis ni tile 64\n", "  pingpong\n"), no));
     assert_string_equal(tiles(both, "  axis mi tile 128\n  axis ni tile 256\n", ""), "");
     assert_string_equal(tiles(rows, "  axis ni tile 256\n  axis m tile 128\n", ""), "");
+    assert_string_equal(tiles(framed, "  axis m tile 128\n  axis ni tile 256\n", ""), "");
+    assert_string_equal(tiles(framed, "  axis m tile 128\n  axis ni tile 128\n", ""), "");
+    no = "tiles of 192 columns, of which 512 are reduced together";
+    assert_non_null(strstr(tiles(framed, "  axis m tile 128\n  axis ni tile 192\n", ""), no));
+    no = "tiles of 128 rows, of which 512 are reduced together";
+    assert_non_null(strstr(tiles(framed, "  axis ni tile 128\n  axis m tile 128\n", ""), no));
     no = "tiles of 128 rows, of which 128 are reduced together"; /* a group has 64 */
     assert_non_null(strstr(tiles(rows, "  axis ni tile 128\n  axis m tile 128\n", ""), no));
     no = "with reductions nothing is split";
@@ -229,7 +269,7 @@ int main(void) {
         cmocka_unit_test(test_rows),  cmocka_unit_test(test_both),
         cmocka_unit_test(test_whole), cmocka_unit_test(test_positions),
         cmocka_unit_test(test_none),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_tiles), cmocka_unit_test(test_frames),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }

@@ -164,7 +164,7 @@ static void test_errors(void **state) {
     bad("expect kernels > 1", 4, 18, "expected '<', found '>'");
     bad("edge %0 -> %0 split \"t\"", 4, 17, "expected 'join', found 'split'");
     bad("%1: f32 = copy x[0, 0] @ fast", 4, 28,
-        "expected roles, loop, frame, store, step, bound or exact, found 'fast'");
+        "expected roles, loop, frame, part, store, step, bound or exact, found 'fast'");
     bad("%1: f32[m: M; k: K] = sum x[m, k] @ bound m to 3", 4, 47, "m is no reduced axis");
     bad("%1: f32[m: M] = copy x[m, 0] @ roles abcdefghijklmnop", 5, 1, "more roles than axes");
     bad("loop k", 4, 3, "expected a line of a graph, found 'loop'");
