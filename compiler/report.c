@@ -3,6 +3,7 @@
  * `expect`.
  */
 #include "compiler/compiler_int.h"
+#include "ir/online.h"
 
 #include <math.h>
 #include <string.h>
@@ -200,7 +201,14 @@ static void put_choice(Report *r, const Variant *v) {
     if (cost) put_cost(r, cost);
 }
 
-static void put_variant(Report *r, const Variant *v) {
+static void put_picks(Report *r, const Step *s, const Variant *v) {
+    Str text = {0};
+    if (!v->general && online_picks_text(r->arena, s->tile, v->schedule, &text))
+        str_printf(r->out, "      %s\n", str_get(&text));
+    str_free(&text);
+}
+
+static void put_variant(Report *r, const Step *s, const Variant *v) {
     const Kernel *k = &v->kernel;
     str_printf(r->out, "    %s", v->general ? "general kernel" : v->schedule->name);
     if (v->dropped) {
@@ -217,6 +225,7 @@ static void put_variant(Report *r, const Variant *v) {
     }
     str_add(r->out, "\n");
     put_choice(r, v);
+    put_picks(r, s, v);
     put_stats(r, k);
 }
 
@@ -230,7 +239,7 @@ static void put_step(Report *r, int index) {
     str_add(r->out, "\n    moves ");
     put_ix(r, expect_step_hbm(r->fn->plan, index));
     str_add(r->out, " bytes\n");
-    for (int i = 0; i < variants->n; i++) put_variant(r, &variants->v[i]);
+    for (int i = 0; i < variants->n; i++) put_variant(r, s, &variants->v[i]);
     if (variants->n == 1)
         str_printf(r->out,
                    "      the only variant: plain loads and FMA, for any sizes and strides%s%s\n",

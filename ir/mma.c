@@ -243,19 +243,24 @@ static bool legal_regs(int n) {
     return n >= 24 && n <= 256 && n % 8 == 0;
 }
 
-/* The warps of load and slab are one warpgroup. */
+/* The warps of load and slab, or load and pick, are one warpgroup. */
 bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why) {
     const SRole *load = role(s, "load"), *mma = role(s, "mma"), *slab = role(s, "slab");
-    int slabs = slab ? slab->warps : 0;
+    const SRole *pick = role(s, "pick");
+    int others = (slab ? slab->warps : 0) + (pick ? pick->warps : 0);
     w->carried = slab != NULL;
-    if (!load || !mma || s->roles.n != 2 + w->carried || load->warps + slabs != 4 || mma->warps % 4)
-        return no(why, "the roles are not load with 4 warps (those of slab among them) and mma "
-                       "with a multiple of 4");
+    w->picked = pick != NULL;
+    if (!load || !mma || s->roles.n != 2 + w->carried + w->picked || load->warps + others != 4 ||
+        mma->warps % 4)
+        return no(why, "the roles are not load with 4 warps (those of slab or pick among them) and "
+                       "mma with a multiple of 4");
     w->groups = mma->warps / 4;
     if (w->groups > most)
         return no(why, "%d groups multiply, at most %d are built", w->groups, most);
-    if (slab && (slabs != w->groups || slab->regs != load->regs))
+    if (slab && (slab->warps != w->groups || slab->regs != load->regs))
         return no(why, "slab needs a warp a group and the registers of load");
+    if (pick && (pick->warps != 1 || pick->regs != load->regs))
+        return no(why, "pick needs one warp and the registers of load");
     w->load_regs = load->regs, w->mma_regs = mma->regs;
     if (!legal_regs(load->regs) || !legal_regs(mma->regs))
         return no(why, "registers are multiples of 8 from 24 to 256");
@@ -490,6 +495,7 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *w
         return false;
     t = m->nest.t;
     return find(t, rows, cols, m, why) && mma_read_roles(s, 2, w, why) &&
+           (!w->picked || no(why, "the role pick is for loops over blocks")) &&
            read_stages(s, m, w, why) && fits(t, s, m, w, why) &&
            mma_fits_blocks(m, w, s->pingpong, why);
 }

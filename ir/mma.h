@@ -125,6 +125,7 @@ typedef struct MmaTiles {
     int chunk_bytes; /* of a group */
     bool over;       /* slabs lie over what was loaded for the tile (online.h) */
     bool carried;    /* warps of their own (role slab) issue the copies, bring the loads */
+    bool picked;     /* a warp (role pick) says which blocks are worked on (ir/online.h) */
     bool meet;       /* a store lies over what is read by other threads than write it */
     int split;       /* most parts along k of the tiles of the last round; 1: all are whole */
     int slots;       /* CTAs, or clusters, that work at a time */

@@ -342,7 +342,7 @@ bool online_find(Arena *a, const TProg *t, Online *o, Str *why) {
         if (t->body.inst.v[k]->kind == T_LOOP && !o->loop) o->loop = t->body.inst.v[k], o->at = k;
     if (!o->loop) return no(why, "no loop");
     o->j = o->loop->axis;
-    f.deps = tile_deps(a, t);
+    f.deps = o->deps = tile_deps(a, t);
     if (!flatten(&f, &o->loop->body, NULL) || !find_body(&f) || !check_outside(&f)) return false;
     for (int s = 0; s < o->nscores; s++)
         if (!mma_pair_size(o->score[s].a.type, o->score[s].b.type) ||
@@ -355,6 +355,7 @@ bool online_find(Arena *a, const TProg *t, Online *o, Str *why) {
         for (int k = 0; k < o->body.n; k++)
             if (o->body.v[k].i == o->product[p].step)
                 o->product[p].holes = online_leaves_out(a, o, &o->body.v[k]);
+    online_find_picks(a, o);
     return check_begins(&f);
 }
 

@@ -27,7 +27,8 @@ enum {
     ONLINE_ROWS = 16,
     ONLINE_USED = 2,
     ONLINE_BROUGHT = 2,
-    ONLINE_BATCHES = 64
+    ONLINE_BATCHES = 64,
+    ONLINE_PICKS = 16
 };
 
 /* Where a factor over j is read. */
@@ -77,6 +78,9 @@ typedef struct Online {
     OnlineRow row[ONLINE_ROWS];
     int nscores, nproducts, nrows, nfactors;
     VEC(OnlineInst) body; /* in order, without scores and what only says where factors are */
+    const uint64_t *deps; /* tile_deps */
+    bool picks;           /* data may say of a block that no row of a tile has anything in it */
+    VEC(int) skips;       /* conditions of all steps: of a block where one fails nothing is taken */
 } Online;
 
 /* False with a reason when the program is not of this shape. What mma.h takes is not. */
@@ -91,6 +95,35 @@ bool online_factor(const Online *o, const uint64_t *deps, const TInst *load, int
 
 /* Is what a load reads in dimension d inside of the tensor, at any elements of all axes? */
 bool online_inside(const Online *o, const TInst *load, int d);
+/* Conditions on data (online_picks.c). What is known of one for all rows of a tile and all j of a
+ * block: that it holds, that it fails, or neither. How, by its value:
+ *     both, either, not   from its arguments
+ *     distance            two indices: by the corners
+ *     sides               two integers that differ along rows or j alone: by least and greatest
+ *     bool                one that differs along rows or j alone: is there any that holds, fails?
+ */
+typedef enum OnlineSays {
+    SAYS_NOTHING,
+    SAYS_BOTH,
+    SAYS_EITHER,
+    SAYS_NOT,
+    SAYS_DISTANCE,
+    SAYS_SIDES,
+    SAYS_BOOL
+} OnlineSays;
+OnlineSays online_says(const Online *o, int id);
+
+/* Can it be known to hold, to fail; is data needed to know that it fails? */
+typedef struct OnlineCan {
+    bool hold, fail, data;
+} OnlineCan;
+OnlineCan online_can(const Online *o, int id);
+const Ix *online_index(const Online *o, int id);  /* of an index or a constant; else NULL */
+const TInst *online_def(const TBlock *b, int id); /* what makes a value; NULL: a loop carries it */
+bool online_bounds_vary(const Online *o);         /* along rows, as data likes */
+void online_find_picks(Arena *a, Online *o);      /* fills picks, skips */
+/* By what a schedule's role pick picks, for people; false: it has none. */
+bool online_picks_text(Arena *a, const TProg *t, const Schedule *s, Str *out);
 
 /* A score as mma.h has it: its rows, j, k. */
 Mma online_score_view(const Online *o, int score);
@@ -126,6 +159,7 @@ typedef struct OnlineTiles {
     int early; /* columns of j that are worked on before a frame is known to hold */
     int bars_at;
     int used_at, used_words; /* bits of a block's elements that some row has; 0: not needed */
+    int picks_at;            /* where a warp picks blocks (role pick): what it says of them */
 } OnlineTiles;
 
 bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, OnlineTiles *w,

@@ -10,22 +10,13 @@ typedef struct Own {
     const Ix **axes; /* the rows' is j */
 } Own;
 
-static const TInst *find(const TBlock *b, int id) {
-    for (int k = 0; k < b->inst.n; k++) {
-        const TInst *i = b->inst.v[k], *in;
-        if (i->id == id) return i;
-        if ((in = find(&i->body, id))) return in;
-    }
-    return NULL;
-}
-
 static const Ix *own(const Own *w, const Ix *x) {
     return ix_at(w->o->t->ix, x, w->axes, w->o->t->axes.n);
 }
 
 static bool same(const Own *w, int p, int q) {
     if (p == q) return true;
-    const TInst *a = find(&w->o->t->body, p), *b = find(&w->o->t->body, q);
+    const TInst *a = online_def(&w->o->t->body, p), *b = online_def(&w->o->t->body, q);
     if (!a || !b || a->kind != b->kind || a->type != b->type) return false;
     if (a->kind == T_CONST) return a->num == b->num && a->inum == b->inum;
     if (a->kind != T_INDEX && a->kind != T_LOAD && a->kind != T_OP) return false;
@@ -39,12 +30,12 @@ static bool same(const Own *w, int p, int q) {
 }
 
 static bool holds(const Own *w, int id) {
-    const TInst *i = find(&w->o->t->body, id);
+    const TInst *i = online_def(&w->o->t->body, id);
     if (!i || i->kind != T_OP) return false;
     if (i->op == OP_and) return holds(w, i->args[0]) && holds(w, i->args[1]);
     if (i->op == OP_or) return holds(w, i->args[0]) || holds(w, i->args[1]);
     if (i->op != OP_eq && i->op != OP_le && i->op != OP_ge) return false;
-    const TInst *a = find(&w->o->t->body, i->args[0]);
+    const TInst *a = online_def(&w->o->t->body, i->args[0]);
     return a && dtype_class(a->type) != DC_REAL && same(w, i->args[0], i->args[1]);
 }
 

@@ -2,7 +2,7 @@
  *
  * Shared memory: what is loaded once a tile (`ahead` buffers), what is loaded for each block
  * (`stages` buffers), what else the body reads (`bring` buffers), slabs of what is stored,
- * barriers.
+ * barriers, words.
  */
 #include "ir/mma_int.h"
 #include "ir/online.h"
@@ -210,6 +210,12 @@ static int lay_used(const Online *o, OnlineTiles *w) {
     return slots * o->nproducts * w->used_words * 4 * 4 * w->out.groups * 4;
 }
 
+/* A ring of words with two barriers each; a word beside each buffer of blocks, 16 bytes beside
+ * those of a tile. */
+static int lay_picks(const OnlineTiles *w) {
+    return w->out.picked ? ONLINE_PICKS * (4 + 2 * 8) + w->stages * 4 + w->ahead * 16 : 0;
+}
+
 bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, OnlineTiles *w,
                      Str *why) {
     *w = (OnlineTiles){0};
@@ -221,6 +227,7 @@ bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, Onl
         return false;
     if (!fits_over(o, w, why)) return false;
     if (out->carried) return no(why, "the role slab is not built here");
+    if (out->picked && !o->picks) return no(why, "no data for the role pick to pick blocks by");
     if (s->cluster[0] > 1 || s->cluster[1] > 1 || s->split > 1 || s->promote)
         return no(why, "clusters, splits and promotion are not built here");
     w->spare = out->mma_regs - registers(o, w);
@@ -232,7 +239,8 @@ bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, Onl
     int slabs = out->over ? 0 : out->groups * out->ring * out->chunk_bytes;
     w->bars_at = out->stage_bytes + slabs;
     w->used_at = w->bars_at + BARRIERS;
-    out->smem = w->used_at + lay_used(o, w);
+    w->picks_at = w->used_at + lay_used(o, w);
+    out->smem = w->picks_at + lay_picks(w);
     if (s->dynamic && !s->persistent) return no(why, "dynamic is for persistent kernels");
     if (8 * (2 * w->ahead + 4 * w->stages + 2 * w->bring + 5) > BARRIERS)
         return no(why, "too many buffers");

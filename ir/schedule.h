@@ -35,6 +35,9 @@
  * otherwise): it brings what is loaded, ahead of time, and takes away what is stored. Without it
  * the groups store themselves. All entries have the same number of buffers, each as wide as the
  * widest.
+ * A loop over blocks (ir/online.h) has the roles load and mma too; where data decide which blocks
+ * have anything, "pick" (one warp of the four that "load" has otherwise) looks at the data ahead of
+ * time and only those blocks are worked on.
  * promote: the tensor core sums so many k (a stage's) by itself, and what it has is added to sums
  * in f32 registers. It does so for one of `pieces` parts of a group's rows and columns after the
  * other, in `sets` register sets of partial sums: with one a group waits for each piece, with two

@@ -237,6 +237,17 @@ static SEvict evict_blocks(const Attempt *x) {
     return ix_is_const(x->t->axes.v[x->o->rows].extent, &n) && n <= 64 ? EVICT_first : EVICT_last;
 }
 
+/* Who picks blocks has some more to hold than who loads. */
+static void roles(const Attempt *x, const Shape *c, Schedule *s) {
+    bool picks = x->o->picks;
+    SRole load = {"load", picks ? 3 : 4, c->groups == 3 ? 32 : c->groups == 2 && !picks ? 24 : 40};
+    SRole pick = {"pick", 1, load.regs};
+    SRole mma = {"mma", 4 * c->groups, c->groups == 3 ? 160 : c->groups == 2 && !picks ? 240 : 232};
+    vec_push(x->cx->arena, &s->roles, load);
+    if (picks) vec_push(x->cx->arena, &s->roles, pick);
+    vec_push(x->cx->arena, &s->roles, mma);
+}
+
 /* What of a shape is as it fits. */
 typedef struct Fit {
     bool stage;       /* what is stored */
@@ -291,10 +302,7 @@ static Schedule *make(const Attempt *x, const Shape *c, Fit fit) {
     for (int p = 0; p < o->nproducts; p++) in_smem(a, s, o->product[p].b.load, c->stages, evict);
     for (int k = 0; k < fit.count; k++) in_smem(a, s, x->matrix[k], fit.bring, EVICT_none);
     if (fit.count) share(x, &fit, s);
-    SRole load = {"load", 4, c->groups == 3 ? 32 : c->groups == 2 ? 24 : 40};
-    SRole mma = {"mma", 4 * c->groups, c->groups == 3 ? 160 : c->groups == 2 ? 240 : 232};
-    vec_push(a, &s->roles, load);
-    vec_push(a, &s->roles, mma);
+    roles(x, c, s);
     if (fit.stage && o->cols >= 0) slabs(x, c, s);
     s->cost = price(x, c, fit.count);
     return s;

@@ -12,7 +12,8 @@
  * and, where tiles are handed out as CTAs become free, one of numbers of tiles: the loader takes
  * the next from a counter in global memory while the groups work on the one before. The counter
  * wraps to 0 by itself: it counts to the number of tiles, and each tile takes one.
- * A tile without blocks touches neither K nor V nor E, on either side.
+ * A tile without blocks touches neither K nor V nor E, on either side. Where data say which blocks
+ * there are, a warp of warpgroup 0 picks them (online_pick.c), and takes the numbers of tiles.
  *
  * Tiles. Batches are walked in sections of `raster`, within one tile of rows by tile of rows, those
  * with most blocks first, batches fastest: what a section loads stays in the cache, and the last
@@ -140,15 +141,19 @@ static void tile_bounds(On *on) {
     Val lo, lo_most, hi_least, hi;
     bound_range(on, on->o.loop->lo, on->lo_moves, last, &lo, &lo_most);
     bound_range(on, on->o.loop->hi, on->hi_moves, last, &hi_least, &hi);
-    Val zero = LLVMConstInt(l->i64, 0, 0), n = i32c(l, on->t.j);
-    Val up = i32c(l, on->t.j - 1);
-    Val v[4] = {lo, hi, lo_most, hi_least};
+    Val zero = LLVMConstInt(l->i64, 0, 0), v[4] = {lo, lo_most, hi_least, hi};
     for (int k = 0; k < 4; k++) v[k] = on_clamp32(on, pick(on, true, v[k], zero));
-    on->lo_least = v[0], on->hi_most = v[1];
-    on->first = LLVMBuildUDiv(l->b, v[0], n, "");
-    on->end = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, v[1], up, ""), n, "");
-    on->whole = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, v[2], up, ""), n, "");
-    on->beyond = LLVMBuildUDiv(l->b, v[3], n, "");
+    on_set_bounds(on, v[0], v[1], v[2], v[3]);
+}
+
+void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi) {
+    Lower *l = on->l;
+    Val n = i32c(l, on->t.j), up = i32c(l, on->t.j - 1);
+    on->lo_least = lo, on->hi_most = hi;
+    on->first = LLVMBuildUDiv(l->b, lo, n, "");
+    on->end = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, hi, up, ""), n, "");
+    on->whole = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, lo_most, up, ""), n, "");
+    on->beyond = LLVMBuildUDiv(l->b, hi_least, n, "");
     /* beyond: the first block that may hang over the end; it is whole as far as it begins below */
     Val none = LLVMBuildICmp(l->b, LLVMIntSLE, hi, lo, "");
     on->end = LLVMBuildSelect(l->b, none, on->first, on->end, "");
@@ -239,7 +244,7 @@ static void consumer(On *on) {
     w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
     on_bring_places(on);
     if (l->s->pingpong) on_first_turn(on);
-    on_tiles(on, on_consume, false);
+    on_tiles(on, on_consume, ON_WORKS);
     if (w->t.nstaged) ptx_bulk_wait_read(l, 0, w->leader);
     LLVMBuildRetVoid(b);
 }
@@ -252,11 +257,12 @@ static void barriers(On *on) {
     block_enter(l, init);
     for (enum OnBar what = BAR_K; what <= BAR_NEXT; what++)
         for (int s = 0; s < count_of(on, what); s++) {
-            int each = what == BAR_NEXT ? 128 : what == BAR_E ? 4 : 1;
-            int all = each * on->t.out.groups;
+            bool words = on->t.out.picked && (what == BAR_K || what == BAR_Q);
+            int all = what == BAR_NEXT ? 128 : what == BAR_E || words ? 4 : 1;
             ptx_mbar_init(l, on_full(on, what, i32c(l, s)), 1);
-            ptx_mbar_init(l, on_empty(on, what, i32c(l, s)), all);
+            ptx_mbar_init(l, on_empty(on, what, i32c(l, s)), all * on->t.out.groups);
         }
+    on_pick_init(on);
     ptx_mbar_init_done(l);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
@@ -293,6 +299,35 @@ static void need(On *on, int id) {
     for (int k = 0; i && k < i->nargs; k++) need(on, i->args[k]);
 }
 
+/* Everything but what leads to a step or to a condition that is looked at in whole blocks. */
+static void keep(On *on, int id);
+
+static void keep_ix(On *on, const Ix *x) {
+    if (x->kind == IX_VALUE) keep(on, (int)x->num);
+    for (int k = 0; k < x->n; k++) keep_ix(on, x->arg[k]);
+}
+
+static void keep(On *on, int id) {
+    const TInst *i = on->l->def[id];
+    if (!on->dropped[id]) return;
+    on->dropped[id] = false;
+    for (int k = 0; i && k < i->nargs; k++) keep(on, i->args[k]);
+    for (int k = 0; i && k < i->nix; k++) keep_ix(on, i->ix[k]);
+}
+
+static void find_dropped(On *on) {
+    int n = on->l->t->nvalues + 1;
+    on->dropped = ARENA_ARRAY(on->l->arena, bool, n);
+    for (int k = 0; k < n; k++) on->dropped[k] = on->t.out.picked;
+    for (int k = 0; k < on->o.body.n; k++) {
+        const OnlineInst *x = &on->o.body.v[k];
+        if (x->i->kind != T_STEP) continue;
+        keep(on, x->i->args[1]);
+        for (int g = 0; g < x->guards.n; g++)
+            if (!on_pick_drops(on, x->guards.v[g])) keep(on, x->guards.v[g]);
+    }
+}
+
 static bool cuts(const On *on, const Ix *bound, bool end) {
     int64_t c;
     if (!ix_is_const(bound, &c)) return true;
@@ -312,6 +347,8 @@ static void facts(On *on) {
     for (int p = 0; p < o->nproducts; p++) on->scrub_hi |= o->product[p].where.page > 0;
     on_page_facts(on);
     on_index_facts(on);
+    on->varies = on->t.out.picked && online_bounds_vary(o);
+    find_dropped(on);
     on->needed = ARENA_ARRAY(l->arena, bool, l->t->nvalues + 1);
     bool frames = false;
     on->lags = on->t.early > 0;

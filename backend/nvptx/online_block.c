@@ -110,6 +110,7 @@ Val on_condition(On *on, OnBlock *b, const OnSlab *p, const OnlineInst *x, int r
     AxisSet mask = frag_live(l, axis_bit(on->o.rows) | axis_bit(on->o.j));
     int n = l->axis[on->o.j].count;
     for (int g = 0; g < x->guards.n; g++) {
+        if (!b->masked && on_pick_drops(on, x->guards.v[g])) continue;
         Frag f = value_of(l, x->guards.v[g]);
         Val in = f.v[frag_at(l, mask, r * n + c, f.mask)];
         all = all ? LLVMBuildAnd(l->b, all, in, "") : in;
@@ -134,13 +135,18 @@ static void emit(On *on, const OnBlock *b, const OnSlab *p, const TInst *i) {
         emit_inst(on->l, i);
 }
 
+/* Not needed in a block where all conditions that could be known hold. */
+static bool left_out(const On *on, const OnBlock *b, const TInst *i) {
+    return !b->masked && i->id >= 0 && on->dropped[i->id];
+}
+
 static void load_words(On *on, OnBlock *b, OnSlab *p) {
     Lower *l = on->l;
     on_slab_enter(on, p);
     for (int k = 0; k < on->o.body.n; k++) {
         const TInst *i = on->o.body.v[k].i;
         const MmaStaged *brought = on_brought(on, i);
-        if (!is_words(on, i)) continue;
+        if (!is_words(on, i) || left_out(on, b, i)) continue;
         l->value[i->id] = brought ? on_brought_words(on, b, p, brought) : emit_load_words(on->l, i);
     }
     slab_leave(on, p);
@@ -148,11 +154,12 @@ static void load_words(On *on, OnBlock *b, OnSlab *p) {
 }
 
 /* What was loaded as words is looked at when it is used, so that it stays words until then. */
-static void open_words(On *on) {
+static void open_words(On *on, const OnBlock *b) {
     Lower *l = on->l;
     for (int k = 0; k < on->o.body.n; k++) {
         const TInst *i = on->o.body.v[k].i;
-        if (is_words(on, i)) l->value[i->id] = load_of_words(l, i, &l->value[i->id]);
+        if (is_words(on, i) && !left_out(on, b, i))
+            l->value[i->id] = load_of_words(l, i, &l->value[i->id]);
     }
 }
 
@@ -162,6 +169,7 @@ static void emit_turn(On *on, const OnBlock *b, const OnSlab *p, enum Turn turn)
     for (int k = 0; k < on->o.body.n; k++) {
         const OnlineInst *x = &on->o.body.v[k];
         if (x->factor || x->i->kind == T_STEP || is_words(on, x->i)) continue;
+        if (left_out(on, b, x->i)) continue;
         bool early = x->early && !on->deferred[x->i->id];
         enum Turn its = x->framed ? FRAMED : early ? EARLY : UNFRAMED;
         if (its == turn) emit(on, b, p, x->i);
@@ -323,9 +331,11 @@ static void track(On *on, OnBlock *b, OnState *s) {
         for (int p = 0; p < b->slabs; p++) {
             on_slab_enter(on, &b->slab[p]);
             for (int r = 0; r < ROWS_HELD; r++)
-                for (int c = 0; c < b->slab[p].cols / 4; c++)
-                    s->any[k][r] = LLVMBuildOr(l->b, s->any[k][r],
-                                               on_condition(on, b, &b->slab[p], step, r, c), "");
+                for (int c = 0; c < b->slab[p].cols / 4; c++) {
+                    Val in = on_condition(on, b, &b->slab[p], step, r, c);
+                    s->any[k][r] =
+                        in ? LLVMBuildOr(l->b, s->any[k][r], in, "") : LLVMConstInt(l->i1, 1, 0);
+                }
         }
     }
 }
@@ -346,7 +356,7 @@ void on_block_values(On *on, OnBlock *b, OnState *s) {
     for (int p = 0; p < b->slabs; p++) {
         on_slab_enter(on, &b->slab[p]);
         show_scores(on, b, &b->slab[p]);
-        open_words(on);
+        open_words(on, b);
         emit_turn(on, b, &b->slab[p], UNFRAMED);
         slab_leave(on, &b->slab[p]);
         load_waiting(on, b);

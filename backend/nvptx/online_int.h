@@ -4,7 +4,7 @@
  * follows them), online_block.c (a block: what is computed of its elements), online_row.c (what is
  * carried over rows, and frames), online_exp.c (exponentials of sums), online_index.c (what is made
  * of indices), online_bring.c (what else is read, by TMA), online_scrub.c (factors that no row
- * has). */
+ * has), online_pick.c (which blocks), online_words.c (who says so). */
 #ifndef FK_NVPTX_ONLINE_INT_H
 #define FK_NVPTX_ONLINE_INT_H
 
@@ -46,7 +46,10 @@ typedef struct On {
     VEC(OnBound) bounds;
     int factor_value[ONLINE_PRODUCTS]; /* per factor: what is rounded to make it */
     DType factor_type[ONLINE_PRODUCTS];
-    bool lags; /* all frames do */
+    bool lags;              /* all frames do */
+    bool varies;            /* blocks are picked, and bounds of j vary along rows as data like */
+    bool *dropped;          /* per value: only conditions need it that hold in whole blocks */
+    Val *side_lo, *side_hi; /* per value: of who picks, least and greatest in the tile */
     /* of a tile, uniform */
     Val row0;              /* i64 */
     Val first, end;        /* i32: blocks [first, end) */
@@ -81,6 +84,7 @@ enum { SLABS = 8 };
 
 typedef struct OnBlock {
     bool masked, first;
+    Val next;                         /* i32: where blocks are picked, the word of the next */
     Val at, col;                      /* i32, i64: the thread's first column */
     Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds, from that column on; where masked */
     Val *score[ONLINE_SCORES];
@@ -98,9 +102,11 @@ Val on_full(On *on, enum OnBar what, Val stage);
 Val on_empty(On *on, enum OnBar what, Val stage);
 Ring on_next(On *on, Ring r, int count);
 Val on_buffer(On *on, const OnlineSmem *m, Val stage); /* i32 */
-/* Opens the batches of a tile, sets where its rows begin; decode: and its bounds of j. */
+/* Opens the batches of a tile, sets where its rows begin; decode: and its bounds of j, of which
+ * set_bounds is given the least and the greatest, i32. */
 void on_place(On *on, Val item);
 void on_decode(On *on, Val item);
+void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi);
 Val on_clamp32(On *on, Val v); /* i64 to i32, of what is nearly in range */
 Val on_past_bars(On *on);      /* i32: behind all barriers */
 const Ix *on_tiles_all(const On *on);
@@ -109,10 +115,11 @@ void on_emit_value(On *on, int id); /* and what it needs, unless it is there */
 /* ---- online_next.c ---- */
 enum { ON_NEXT = 2 }; /* buffers of numbers of tiles */
 typedef struct OnRings {
-    Ring k, q, e;
+    Ring k, q, e, p;
 } OnRings;
 typedef OnRings OnTileFn(On *on, Val item, OnRings r);
-void on_tiles(On *on, OnTileFn *fn, bool loads);
+typedef enum OnRole { ON_PICKS, ON_LOADS, ON_WORKS } OnRole;
+void on_tiles(On *on, OnTileFn *fn, OnRole role);
 
 /* ---- online_load.c ---- */
 void on_loader(On *on);
@@ -188,6 +195,24 @@ bool on_index_op(On *on, const TInst *i); /* true when it made the value */
 void on_scrub_end(On *on, const OnState *s, Val i, bool end); /* in block i, by the bounds of j */
 void on_scrub_note(On *on, OnBlock *b, int p); /* in the open block: what product p has */
 void on_scrub_holes(On *on, const OnBlock *b, const OnState *s);
+
+/* ---- online_pick.c, online_words.c: a warp picks blocks; the loading thread takes what it puts,
+ * and tells the groups of it, who hear it when the buffer is full. A block is 2 * number + (1: it
+ * is cut). */
+enum { PICK_NONE = -1 };
+typedef struct OnPicked { /* of a tile, i32 */
+    Val first;            /* block, or PICK_NONE */
+    Val lo, hi;           /* bounds of j of all rows together, where they vary; else NULL */
+} OnPicked;
+void on_pick_init(On *on); /* its barriers */
+void on_picker(On *on);
+Ring on_pick_put(On *on, Ring at, Val word);
+Val on_pick_take(On *on, Ring *at);
+void on_pick_tell_rows(On *on, Val stage, const OnPicked *p);
+OnPicked on_pick_hear_rows(On *on, Val stage);
+void on_pick_tell_block(On *on, Val stage, Val next);
+Val on_pick_hear_block(On *on, Val stage);   /* to be made uniform */
+bool on_pick_drops(const On *on, int guard); /* in whole blocks it holds */
 
 /* ---- online_exp.c: true when it made the value ---- */
 bool on_exponential(On *on, const TInst *i);

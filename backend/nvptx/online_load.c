@@ -1,8 +1,8 @@
 /* online_load.c - the warpgroup that loads, of which one thread works: of a tile the rows' factors,
  * then for each block, from the last to the first, what makes its scores and what is read of its
  * elements, and what its products need one block later. It runs as far ahead as there are buffers,
- * across tiles. Where factors lie in pages a warp works, of which that thread is the first
- * (online_page.c).
+ * across tiles. Where a warp picks blocks, it has them from there. Where factors lie in pages a
+ * warp works, of which that thread is the first (online_page.c).
  */
 #include "backend/nvptx/online_int.h"
 
@@ -35,18 +35,29 @@ static void load(On *on, const MmaFactor *f, const OnlineSmem *m, int map, Val *
     }
 }
 
-void on_load_begin(On *on, enum OnBar what, Ring at, int bytes) {
+static void wait_empty(On *on, enum OnBar what, Ring at) {
     Lower *l = on->l;
     Val free = LLVMBuildXor(l->b, at.phase, i32c(l, 1), "");
     ptx_mbar_wait(l, on_empty(on, what, at.stage), free);
-    ptx_mbar_expect(l, on_full(on, what, at.stage), i32c(l, bytes), on->lead);
 }
 
-static void load_rows(On *on, Ring at) {
+static void expect(On *on, enum OnBar what, Ring at, int bytes) {
+    ptx_mbar_expect(on->l, on_full(on, what, at.stage), i32c(on->l, bytes), on->lead);
+}
+
+void on_load_begin(On *on, enum OnBar what, Ring at, int bytes) {
+    wait_empty(on, what, at);
+    expect(on, what, at, bytes);
+}
+
+/* p: what was picked; NULL: nothing is. */
+static void load_rows(On *on, Ring at, const OnPicked *p) {
     int bytes = 0;
     Val coord[5];
     for (int k = 0; k < on->o.nscores; k++) bytes += on->t.q[k].bytes;
-    on_load_begin(on, BAR_Q, at, bytes);
+    wait_empty(on, BAR_Q, at);
+    if (p) on_pick_tell_rows(on, at.stage, p);
+    expect(on, BAR_Q, at, bytes);
     for (int k = 0; k < on->o.nscores; k++) {
         const MmaFactor *f = &on->o.score[k].a;
         wg_coords(&on->w, f->load, coord);
@@ -88,11 +99,14 @@ static void load_block(On *on, const MmaFactor *f, const OnlineWhere *w, const O
     block_enter(l, exit);
 }
 
-static void load_scores(On *on, Val i, Ring at, const Val *places) {
+/* next: the block picked after it; NULL: nothing is picked. */
+static void load_scores(On *on, Val i, Ring at, const Val *places, Val next) {
     int bytes = 0;
     open_block(on, i);
     for (int k = 0; k < on->o.nscores; k++) bytes += on->t.k[k].bytes;
-    on_load_begin(on, BAR_K, at, bytes);
+    wait_empty(on, BAR_K, at);
+    if (next) on_pick_tell_block(on, at.stage, next);
+    expect(on, BAR_K, at, bytes);
     for (int k = 0; k < on->o.nscores; k++)
         load_block(on, &on->o.score[k].b, &on->o.score[k].where, &on->t.k[k], on->map_k[k], places,
                    on_buffer(on, &on->t.k[k], at.stage), on_full(on, BAR_K, at.stage));
@@ -135,9 +149,10 @@ static Ring ring_join(On *on, Ring a, LLVMBasicBlockRef from_a, Ring b, LLVMBasi
     return r;
 }
 
-/* What a block's scores and its elements need; where the next block's lie. */
-static OnRings load_first(On *on, Val i, OnRings at, const Val *places) {
-    load_scores(on, i, at.k, places);
+/* What a block's scores and its elements need; where the next block's lie. follows: the block that
+ * is picked after it, or NULL. */
+static OnRings load_first(On *on, Val i, OnRings at, const Val *places, Val follows) {
+    load_scores(on, i, at.k, places, follows);
     on_bring(on, at.e);
     at.k = on_next(on, at.k, on->t.stages);
     if (on->t.nbrought) at.e = on_next(on, at.e, on->t.bring);
@@ -153,7 +168,7 @@ static OnRings load_blocks(On *on, OnRings start) {
     Val second = LLVMBuildSub(l->b, on->end, i32c(l, 2), "");
     places_of(on, last, first);
     on_page_begin(on, second);
-    OnRings next = load_first(on, last, start, first);
+    OnRings next = load_first(on, last, start, first, NULL);
     on_page_end(on, second, of_k);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "ahead");
     LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
@@ -170,7 +185,7 @@ static OnRings load_blocks(On *on, OnRings start) {
     block_enter(l, body);
     Val down = LLVMBuildSub(l->b, i, i32c(l, 1), ""), then = LLVMBuildSub(l->b, i, i32c(l, 2), "");
     on_page_begin(on, then);
-    next = load_first(on, down, (OnRings){.k = k, .e = e}, of_k);
+    next = load_first(on, down, (OnRings){.k = k, .e = e}, of_k, NULL);
     load_products(on, i, v, of_v);
     on_page_end(on, then, next_k);
     wg_phi_next(l, i, down);
@@ -185,25 +200,78 @@ static OnRings load_blocks(On *on, OnRings start) {
     return (OnRings){.k = k, .e = e};
 }
 
+static Val number(On *on, Val picked) {
+    return LLVMBuildLShr(on->l->b, picked, i32c(on->l, 1), "");
+}
+
+/* The same of blocks that are picked; *p: where they come from. */
+static OnRings load_picked(On *on, Val picked, OnRings start, Ring *p) {
+    Lower *l = on->l;
+    Val second = on_pick_take(on, p), none = i32c(l, 0);
+    OnRings next = load_first(on, number(on, picked), start, NULL, second);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "ahead");
+    LLVMBasicBlockRef body = block_new(l, "load"), exit = block_new(l, "loaded");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val i = wg_phi(l, l->i32, picked, before), down = wg_phi(l, l->i32, second, before);
+    Ring k = ring_phi(on, next.k, before), e = ring_phi(on, next.e, before);
+    Ring v = ring_phi(on, start.k, before), at = ring_phi(on, *p, before);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, down, none, ""), body, exit);
+    block_enter(l, body);
+    *p = at;
+    Val after = on_pick_take(on, p);
+    next = load_first(on, number(on, down), (OnRings){.k = k, .e = e}, NULL, after);
+    load_products(on, number(on, i), v, NULL);
+    wg_phi_next(l, i, down), wg_phi_next(l, down, after);
+    ring_phi_next(on, k, next.k);
+    ring_phi_next(on, e, next.e);
+    ring_phi_next(on, v, k);
+    ring_phi_next(on, at, *p);
+    LLVMBuildBr(l->b, head);
+    block_enter(l, exit);
+    *p = at;
+    load_products(on, number(on, i), v, NULL);
+    return (OnRings){.k = k, .e = e};
+}
+
+static OnPicked take_rows(On *on, Ring *at) {
+    OnPicked p = {0};
+    if (on->varies) {
+        p.lo = on_pick_take(on, at);
+        p.hi = on_pick_take(on, at);
+    }
+    p.first = on_pick_take(on, at);
+    return p;
+}
+
 static OnRings load_tile(On *on, Val item, OnRings r) {
     Lower *l = on->l;
-    on_decode(on, item);
+    bool picked = on->t.out.picked;
+    OnPicked p = picked ? take_rows(on, &r.p) : (OnPicked){0};
+    if (picked)
+        on_place(on, item);
+    else
+        on_decode(on, item);
     wg_open_one(&on->w, on->o.rows, on->row0);
     if (on->o.cols >= 0) wg_open_one(&on->w, on->o.cols, LLVMConstInt(l->i64, 0, 0));
     for (int k = 0; k < on->o.nscores; k++)
         wg_open_one(&on->w, on->o.score[k].k, LLVMConstInt(l->i64, 0, 0));
     on_page_tile(on);
-    load_rows(on, r.q);
+    load_rows(on, r.q, picked ? &p : NULL);
     LLVMBasicBlockRef none = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "next");
-    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, on->end, on->first, ""), some, done);
+    Val any = picked ? LLVMBuildICmp(l->b, LLVMIntSGE, p.first, i32c(l, 0), "")
+                     : LLVMBuildICmp(l->b, LLVMIntSGT, on->end, on->first, "");
+    LLVMBuildCondBr(l->b, any, some, done);
     block_enter(l, some);
-    OnRings end = load_blocks(on, r);
+    Ring from_words = r.p;
+    OnRings end = picked ? load_picked(on, p.first, r, &from_words) : load_blocks(on, r);
     LLVMBuildBr(l->b, done);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
     block_enter(l, done);
     OnRings out = {.k = ring_join(on, r.k, none, end.k, from)};
     out.e = ring_join(on, r.e, none, end.e, from); /* phis before all */
+    out.p = ring_join(on, r.p, none, from_words, from);
     out.q = on_next(on, r.q, on->t.ahead);
     return out;
 }
@@ -220,9 +288,18 @@ void on_loader(On *on) {
     LLVMBuildCondBr(l->b, first, one, rest);
     block_enter(l, one);
     LLVMBasicBlockRef after = wg_uniform_begin(&on->w);
-    on_tiles(on, load_tile, true);
+    on_tiles(on, load_tile, ON_LOADS);
     wg_uniform_end(&on->w, after);
     LLVMBuildBr(l->b, rest);
     block_enter(l, rest);
+    if (on->t.out.picked) {
+        LLVMBasicBlockRef pick = block_new(l, "picker"), leave = block_new(l, "left");
+        Val warp = ptx_shfl_first(l, LLVMBuildLShr(l->b, on->w.tid, i32c(l, 5), ""));
+        LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, warp, i32c(l, 1), ""), pick, leave);
+        block_enter(l, pick);
+        on_picker(on);
+        LLVMBuildBr(l->b, leave);
+        block_enter(l, leave);
+    }
     LLVMBuildRetVoid(l->b);
 }

@@ -1,6 +1,7 @@
 /* online_next.c - tile after tile, by all roles: those from the CTA's number on at the distance of
  * all CTAs, or, where they are handed out, what the loader takes from a counter in global memory
- * and tells the groups through a ring of numbers.
+ * and tells the groups through a ring of numbers. Where a warp picks blocks, it takes them and puts
+ * them among its words for the loader.
  */
 #include "backend/nvptx/online_int.h"
 
@@ -8,7 +9,7 @@ static Val next_slot(On *on, Val stage) {
     return wg_at_stage(&on->w, on_past_bars(on), stage, 4);
 }
 
-/* Code of the loader that one thread does; NULL: it is one thread. */
+/* Code of a role that one thread does; NULL: it is one thread. */
 static LLVMBasicBlockRef alone_begin(On *on) {
     Lower *l = on->l;
     if (!on->lead) return NULL;
@@ -59,15 +60,17 @@ static Val next_hear(On *on, Ring at) {
 }
 
 /* for (item = ctaid; item < tiles; item += nctaid), or the next that nobody has */
-void on_tiles(On *on, OnTileFn *fn, bool loads) {
+void on_tiles(On *on, OnTileFn *fn, OnRole role) {
     Lower *l = on->l;
     bool counts = l->s->dynamic;
+    OnRole taker = on->t.out.picked ? ON_PICKS : ON_LOADS;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "tile");
     LLVMBasicBlockRef body = block_new(l, "work"), exit = block_new(l, "done");
     LLVMBuildBr(l->b, head);
     block_enter(l, head);
     Val item = wg_phi(l, l->i32, on->w.first, before), zero = i32c(l, 0);
     OnRings r = {{wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
+                 {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
                  {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
                  {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)}};
     Val more = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(&on->w, on_tiles_all(on)), "");
@@ -76,14 +79,16 @@ void on_tiles(On *on, OnTileFn *fn, bool loads) {
     Ring at = {zero, zero};
     if (counts)
         at = (Ring){wg_phi_first(l, head, zero, before), wg_phi_first(l, head, zero, before)};
-    Val next = counts && loads ? next_take(on) : NULL;
+    Val next = counts && role == taker ? next_take(on) : NULL;
     OnRings e = fn(on, item, r);
     if (!counts)
         next = LLVMBuildAdd(l->b, item, on->w.stride, "");
-    else if (loads)
-        next = next_tell(on, at, next);
-    else
+    else if (role == ON_PICKS)
+        e.p = on_pick_put(on, e.p, next = ptx_shfl_first(l, next));
+    else if (role == ON_WORKS)
         next = next_hear(on, at);
+    else
+        next = next_tell(on, at, role == taker ? next : on_pick_take(on, &e.p));
     if (counts) {
         Ring after = on_next(on, at, ON_NEXT);
         wg_phi_next(l, at.stage, after.stage), wg_phi_next(l, at.phase, after.phase);
@@ -92,6 +97,7 @@ void on_tiles(On *on, OnTileFn *fn, bool loads) {
     wg_phi_next(l, r.k.stage, e.k.stage), wg_phi_next(l, r.k.phase, e.k.phase);
     wg_phi_next(l, r.q.stage, e.q.stage), wg_phi_next(l, r.q.phase, e.q.phase);
     wg_phi_next(l, r.e.stage, e.e.stage), wg_phi_next(l, r.e.phase, e.e.phase);
+    wg_phi_next(l, r.p.stage, e.p.stage), wg_phi_next(l, r.p.phase, e.p.phase);
     LLVMBuildBr(l->b, head);
     block_enter(l, exit);
 }

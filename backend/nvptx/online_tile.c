@@ -7,7 +7,8 @@
  *     wait until the scores are made; compute all that follows (online_block.c)
  *     wait until the products are made; move their sums to the block's frame; round its factors
  * The first block has no products before it, and takes its own frame. Blocks that hang over a bound
- * of j are masked, in loops of their own.
+ * of j are masked, in loops of their own. Where blocks are picked, each says which is next, and
+ * whether it is masked.
  */
 #include "backend/nvptx/online_int.h"
 
@@ -80,8 +81,11 @@ static void state_next(On *on, Val **phi, OnState *s) {
 
 /* ---- what the tensor core does ---- */
 
+/* What wgmma has read, all warps of a group have; words that lie beside it, each for itself. */
 static void release(On *on, enum OnBar what, Val stage) {
-    ptx_mbar_arrive(on->l, on_empty(on, what, stage), on->w.leader);
+    bool words = on->t.out.picked && what != BAR_V;
+    if (words) ptx_sync_warp(on->l);
+    ptx_mbar_arrive(on->l, on_empty(on, what, stage), words ? on->w.lane0 : on->w.leader);
 }
 
 static Val at_stage(On *on, Val desc, const OnlineSmem *m, Val stage) {
@@ -91,6 +95,7 @@ static Val at_stage(On *on, Val desc, const OnlineSmem *m, Val stage) {
 static void issue_scores(On *on, OnBlock *b, OnState *s, Val q) {
     Lower *l = on->l;
     ptx_mbar_wait(l, on_full(on, BAR_K, s->k.stage), s->k.phase);
+    if (on->t.out.picked) b->next = on_pick_hear_block(on, s->k.stage);
     for (int k = 0; k < on->o.nscores; k++) {
         const OnlineSmem *mq = &on->t.q[k], *mk = &on->t.k[k];
         WgmmaPieces w = {.type = on->o.score[k].a.type,
@@ -204,7 +209,8 @@ static void move_sums(On *on, const OnBlock *b, OnState *s) {
     }
 }
 
-static OnState one_block(On *on, OnState before, Val i, bool masked, bool first, Val q) {
+/* next: NULL, or where the word of the next block goes. */
+static OnState one_block(On *on, OnState before, Val i, bool masked, bool first, Val q, Val *next) {
     Lower *l = on->l;
     OnState s = state_copy(on, &before);
     OnBlock b = {.masked = masked, .first = first};
@@ -221,6 +227,7 @@ static OnState one_block(On *on, OnState before, Val i, bool masked, bool first,
     on_block_early(on, &b);
     if (on->t.nbrought) s.e = on_next(on, s.e, on->t.bring);
     wait_scores(on, &b, first || !on->o.nproducts ? 0 : 1);
+    if (next) *next = ptx_shfl_first(l, b.next);
     release(on, BAR_K, s.k.stage);
     s.k = on_next(on, s.k, on->t.stages);
     OnState old = s;
@@ -255,7 +262,7 @@ static OnState blocks(On *on, OnState start, Val *i, Val last, bool masked, Val 
     OnState s = state_phis(on, &start, before, &phi, &n);
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, last, ""), body, exit);
     block_enter(l, body);
-    OnState end = one_block(on, s, at, masked, false, q);
+    OnState end = one_block(on, s, at, masked, false, q, NULL);
     wg_phi_next(l, at, LLVMBuildSub(l->b, at, i32c(l, 1), ""));
     state_next(on, phi, &end);
     LLVMBuildBr(l->b, head);
@@ -272,12 +279,57 @@ static OnState all_blocks(On *on, OnState s, Val q) {
     Lower *l = on->l;
     bool cut = on->cut_lo || on->cut_hi;
     Val i = LLVMBuildSub(l->b, on->end, i32c(l, 1), "");
-    s = one_block(on, s, i, cut, true, q);
+    s = one_block(on, s, i, cut, true, q, NULL);
     i = LLVMBuildSub(l->b, i, i32c(l, 1), "");
     if (on->cut_hi) s = blocks(on, s, &i, greater(l, on->beyond, on->first), true, q);
     s = blocks(on, s, &i, greater(l, on->whole, on->first), false, q);
     if (on->cut_lo) s = blocks(on, s, &i, on->first, true, q);
     on_scrub_end(on, &s, on->first, false);
+    issue_products(on, &s);
+    wait_products(on, &s);
+    return s;
+}
+
+/* Blocks that are picked, from the word of the first. */
+static OnState picked_blocks(On *on, OnState s, Val q, Val word) {
+    Lower *l = on->l;
+    Val one = i32c(l, 1), zero = i32c(l, 0), next, i = LLVMBuildLShr(l->b, word, one, "");
+    s = one_block(on, s, i, true, true, q, &next);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "blocks");
+    LLVMBasicBlockRef body = block_new(l, "a.block"), exit = block_new(l, "past");
+    LLVMBasicBlockRef kind[2] = {block_new(l, "block"), block_new(l, "masked")};
+    LLVMBasicBlockRef join = block_new(l, "worked");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val **phi, **joined, at = wg_phi(l, l->i32, next, before), last = wg_phi(l, l->i32, i, before);
+    int n;
+    s = state_phis(on, &s, before, &phi, &n);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, zero, ""), body, exit);
+    block_enter(l, body);
+    Val now = LLVMBuildLShr(l->b, at, one, "");
+    Val whole = LLVMBuildICmp(l->b, LLVMIntEQ, LLVMBuildAnd(l->b, at, one, ""), zero, "");
+    LLVMBuildCondBr(l->b, whole, kind[0], kind[1]);
+    OnState end[2];
+    Val after[2];
+    LLVMBasicBlockRef from[2];
+    for (int k = 0; k < 2; k++) {
+        block_enter(l, kind[k]);
+        end[k] = one_block(on, s, now, k, false, q, &after[k]);
+        from[k] = LLVMGetInsertBlock(l->b);
+        LLVMBuildBr(l->b, join);
+    }
+    block_enter(l, join);
+    OnState all = state_phis(on, &end[0], from[0], &joined, &n);
+    Val **list = ARENA_ARRAY(l->arena, Val *, n);
+    state_list(on, &end[1], list);
+    for (int k = 0; k < n; k++) LLVMAddIncoming(*joined[k], list[k], &from[1], 1);
+    Val following = wg_phi(l, l->i32, after[0], from[0]);
+    LLVMAddIncoming(following, &after[1], &from[1], 1);
+    wg_phi_next(l, at, following), wg_phi_next(l, last, now);
+    state_next(on, phi, &all);
+    LLVMBuildBr(l->b, head);
+    block_enter(l, exit);
+    on_scrub_end(on, &s, last, false);
     issue_products(on, &s);
     wait_products(on, &s);
     return s;
@@ -361,6 +413,7 @@ static Val open_rows(On *on) {
 OnRings on_consume(On *on, Val item, OnRings r) {
     Lower *l = on->l;
     LLVMBasicBlockRef uniform = wg_uniform_begin(&on->w);
+    bool picked = on->t.out.picked;
     on_decode(on, item);
     open_rows(on);
     emit_rows(on, 0, on->o.at);
@@ -376,12 +429,16 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     ptx_mbar_wait(l, on_full(on, BAR_Q, r.q.stage), r.q.phase);
     LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "finished");
     LLVMBasicBlockRef none = block_new(l, "none");
-    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, on->end, on->first, ""), some, none);
+    OnPicked p = picked ? on_pick_hear_rows(on, r.q.stage) : (OnPicked){0};
+    if (p.lo) on->lo_least = p.lo, on->hi_most = p.hi;
+    Val any = picked ? LLVMBuildICmp(l->b, LLVMIntSGE, p.first, i32c(l, 0), "")
+                     : LLVMBuildICmp(l->b, LLVMIntSGT, on->end, on->first, "");
+    LLVMBuildCondBr(l->b, any, some, none);
     block_enter(l, none);
     wg_meet(&on->w); /* as products do: no warp still waits for what is released now */
     LLVMBuildBr(l->b, done);
     block_enter(l, some);
-    OnState end = all_blocks(on, s, r.q.stage);
+    OnState end = picked ? picked_blocks(on, s, r.q.stage, p.first) : all_blocks(on, s, r.q.stage);
     LLVMBuildBr(l->b, done);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
     block_enter(l, done);
@@ -400,5 +457,5 @@ OnRings on_consume(On *on, Val item, OnRings r) {
         release(on, BAR_Q, r.q.stage);
     }
     wg_uniform_end(&on->w, uniform);
-    return (OnRings){all.k, on_next(on, r.q, on->t.ahead), on->t.nbrought ? all.e : r.e};
+    return (OnRings){all.k, on_next(on, r.q, on->t.ahead), on->t.nbrought ? all.e : r.e, r.p};
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
-# emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states).
+# emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states,
+# emu_picks).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
@@ -9,6 +10,7 @@
 # gemm, vectors, reduce, states: every tensor-core variant by force, ragged, with 132 multiprocessors and
 # with 2, so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product;
 # states: of those in moving frames. edges: the rows of edges.txt, each variant at two of the sizes.
+# picks: attention where data leave out blocks, and how many.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -188,6 +190,39 @@ edges() {
     done < <(grep -v '^#' tests/emu/edges.txt)
 }
 
+# With data that a program of picks.fk makes each variant is right, and one has as many blocks of 128 x 128 (of
+# 18 wgmmas) as those in which a tile's rows may have something, of 42 or, not causal, 72.
+picks() {
+    local t fn variant list blocks
+    module tests/emu/picks.fk || return
+    for t in 130 700; do
+        list=
+        for x in id mixed big start lo hi keep; do list+=" --out=$x=$work/$x$t.npy"; done
+        # shellcheck disable=SC2086
+        "$fkrun" --device=emu --fn=data -s B=2 -s T=$t $list "$mod" > "$work/said" || { cat "$work/said"; fail=1; return; }
+    done
+    for words in "documents 23" "both_ways 44" "wide_ids 23" "starts 9" "bands 28" "kept 45"; do
+        read -r fn blocks <<< "$words"
+        : > "$work/cases"
+        for variant in $("$fkrun" --list --fn="$fn" "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
+            [ "$variant" = general ] && continue
+            for t in 130 700; do
+                list=
+                for x in id mixed big start lo hi keep; do
+                    grep -q "^fn $fn(.* $x: " tests/emu/picks.fk && list+=" --in=$x=$work/$x$t.npy"
+                done
+                echo "--device=emu --check --check-seconds=5 --fn=$fn -s B=2 -s T=$t$list --variant=$variant $mod" >> "$work/cases"
+            done
+        done
+        run FK_EMU_SMS=2 FK_EMU_SEED=3
+        # shellcheck disable=SC2046
+        FK_EMU_STATS=1 "$fkrun" $(grep 'T=700.*=online_128x128_lag32 ' "$work/cases") > "$work/said" 2>&1
+        grep -q "op=wgmma instructions=$((18 * blocks)) " "$work/said" && continue
+        echo "FAIL $fn: not $blocks blocks: $(grep op=wgmma "$work/said")"
+        fail=$((fail + 1))
+    done
+}
+
 case $what in
 edges) edges ;;
 examples) drawn examples/*.fk ;;
@@ -198,6 +233,7 @@ vectors) vectors ;;
 unaligned) unaligned ;;
 reduce) reduce tests/gpu/reduce.fk 72 136 80 136 264 48 ;;
 states) reduce tests/gpu/states.fk 72 136 80 136 1100 48 ;;
+picks) picks ;;
 *) exit 2 ;;
 esac
 echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"
