@@ -155,11 +155,40 @@ static bool reads_memory(const Group *gr, const Node *n) {
     return n->op == OP_rand;
 }
 
+/* Do two positions of a read move together? */
+static bool on_diagonal(const Graph *g, const Node *n, const Operand *o) {
+    int rank = g->nodes.v[o->node]->rank;
+    for (int a = 0; a < n->naxes; a++) {
+        int uses = 0;
+        for (int d = 0; d < rank; d++) uses += ix_uses_axis(o->map[d], a);
+        if (uses > 1) return true;
+    }
+    return false;
+}
+
+/* Per node: whether it is computed along a diagonal of its domain alone, as what is computed in the
+ * frame of a block at the elements of that block. */
+static bool *find_thin(Group *gr) {
+    const Graph *g = gr->g;
+    bool *thin = ARENA_ARRAY(&gr->arena, bool, g->nodes.n);
+    bool *wide = ARENA_ARRAY(&gr->arena, bool, g->nodes.n);
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const Node *n = g->nodes.v[i];
+        thin[i] &= !wide[i] && !gr->must[i];
+        for (int k = 0; k < n->nin; k++) {
+            bool is = on_diagonal(g, n, &n->in[k]) || thin[i];
+            *(is ? &thin[n->in[k].node] : &wide[n->in[k].node]) = true;
+        }
+    }
+    return thin;
+}
+
 static void find_candidates(Group *gr) {
     Graph *g = gr->g;
     gr->heavy = ARENA_ARRAY(&gr->arena, bool, g->nodes.n);
     for (int i = 0; i < g->nodes.n; i++) gr->heavy[i] = reads_memory(gr, g->nodes.v[i]);
     int *uses = ARENA_ARRAY(&gr->arena, int, g->nodes.n);
+    const bool *thin = find_thin(gr);
     for (int i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.v[i];
         for (int k = 0; k < n->nin; k++) {
@@ -173,7 +202,8 @@ static void find_candidates(Group *gr) {
         bool work = n->kind == N_OP || n->kind == N_REDUCE;
         gr->store[i] = gr->must[i] && n->kind != N_INPUT;
         bool cheap = n->type == DT_bool || !reads_memory(gr, n);
-        gr->candidate[i] = work && !gr->must[i] && (n->kind == N_REDUCE || (uses[i] > 1 && !cheap));
+        gr->candidate[i] =
+            work && !gr->must[i] && (n->kind == N_REDUCE || (uses[i] > 1 && !cheap && !thin[i]));
         if (gr->candidate[i] || (work && !gr->fuse && uses[i])) gr->store[i] = true;
     }
 }

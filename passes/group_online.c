@@ -122,6 +122,11 @@ int group_loops(const Group *gr) {
     return n;
 }
 
+/* What a block in a frame of its own leaves (block_online.c) is read by what joins it. */
+static bool is_left(const Node *n) {
+    return n->part && (n->kind == N_OP || (n->loop >= 0 && n->frame < 0));
+}
+
 /* Its reductions, and what they are made of inside of the loop. */
 bool group_unstore(Group *gr, int loop) {
     bool changed = false;
@@ -131,6 +136,7 @@ bool group_unstore(Group *gr, int loop) {
         online_pairs(gr->g, gr->g->nodes.v[i], &pairs);
         for (int k = 0; k < pairs.n; k++) {
             int x = pairs.v[k].node;
+            if (is_left(gr->g->nodes.v[x])) continue;
             changed |= gr->candidate[x] && gr->store[x];
             if (gr->candidate[x]) gr->store[x] = false;
         }
