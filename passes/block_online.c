@@ -14,11 +14,13 @@
  *   1. The loop is over one axis, a tile's last (block.c), and every reduction in it is of what is
  *      computed pointwise from one product z, frames and what does not depend on z.
  *   2. Nothing else reads z, or what is computed of it at all its points: then it is in no memory.
- *   3. What is masked has no frame: the condition chooses between the element and the identity.
+ *   3. A mask chooses between the element and the identity; that of a frame leaves something of
+ *      every row, and is that of what follows it.
  *   4. Where the summed index of z is short for certain, the loop stays whole: one kernel can hold
  *      all of it (ir/online.h).
  */
 #include "passes/block_int.h"
+#include "passes/domain_int.h"
 #include "passes/online_int.h"
 
 #include "ir/eval.h"
@@ -37,14 +39,40 @@ typedef struct Whole {
     const Node *z;
     int axis; /* of z, that is reduced */
     int block;
-    char *of_z;     /* per node: computed from z, at its points */
-    char *framed;   /* per node: depends on a member */
-    Node **part;    /* per node that was there: of a member, its parts as read */
-    Node **in_part; /* per node that was there: the same in the frame of a block */
+    bool rows_masked; /* a mask of frames depends on the row */
+    char *of_z;       /* per node: computed from z, at its points */
+    char *framed;     /* per node: depends on a member */
+    Node **part;      /* per node that was there: of a member, its parts as read */
+    Node **in_part;   /* per node that was there: the same in the frame of a block */
     int old;
 } Whole;
 
 /* ---- which loops ---- */
+
+/* Has the domain an element wherever its axis has one? */
+static bool never_empty(Graph *g, const Node *n) {
+    Domain d = domain_of(g, n);
+    IxVec conds = {0};
+    const Ix *there = ix_sub(g->ix, n->axes[n->rank].extent, ix_const(g->ix, 1));
+    if (!domain_nonempty(g, n, &d, &conds)) return false;
+    for (int i = 0; i < conds.n; i++)
+        if (conds.v[i] != there) return false;
+    return true;
+}
+
+/* What follows a frame has its mask. Blocks that a mask leaves nothing look like those of which all
+ * is at the identity, so it has to leave something of every row; a mask of rows is for the loop
+ * that skips what is masked, unless that holds no such sums. */
+static bool mask_fits(Whole *w, const Node *n) {
+    Graph *g = w->g;
+    const Node *f = g->nodes.v[n->frame];
+    if (!n->where && !f->where) return true;
+    if (!n->where || !f->where || n->rank != f->rank) return false;
+    const Operand *mask = &n->in[n->nin - 1];
+    if (!rb_same(g, mask, &f->in[f->nin - 1]) || !never_empty(g, n)) return false;
+    for (int d = 0; d < n->rank; d++) w->rows_masked |= rb_uses(g, mask, d);
+    return true;
+}
 
 static bool find_members(Whole *w) {
     bool frames = false;
@@ -53,9 +81,7 @@ static bool find_members(Whole *w) {
         Node *n = w->g->nodes.v[i];
         if (n->kind != N_REDUCE || n->loop != w->loop) continue;
         if (w->n == LOOP_MEMBERS || n->naxes != n->rank + 1 || n->naxes > 15) return false;
-        if (n->where && n->frame >= 0) return false;
-        for (int k = 0; k < w->n; k++) /* masked frames */
-            if (w->member[k]->where && n->frame == w->member[k]->id) return false;
+        if (n->frame >= 0 && !mask_fits(w, n)) return false;
         frames |= n->frame >= 0;
         w->member[w->n++] = n;
     }
@@ -195,7 +221,8 @@ static bool frames_move(Whole *w, Sep *sep) {
 
 static bool is_long(const Whole *w) {
     int64_t depth, extent;
-    bool held = ix_is_const(w->z->axes[w->z->rank].extent, &depth) && depth <= DEPTH_HELD;
+    bool known = ix_is_const(w->z->axes[w->z->rank].extent, &depth);
+    bool held = known ? depth <= DEPTH_HELD : w->rows_masked;
     bool one = ix_is_const(w->z->axes[w->axis].extent, &extent) && extent <= BLOCK_MOST;
     return !held && !one;
 }
