@@ -27,13 +27,24 @@ static uint64_t load_axes(const Find *f, const TInst *i) {
 
 /* ---- the body, flat ---- */
 
+/* A condition's conjuncts, without those that the bounds of j say already. */
+static void push_guard(Find *f, OnlineInst *x, int id) {
+    const TInst *i = online_def(&f->t->body, id);
+    if (i && i->kind == T_OP && i->op == OP_and) {
+        push_guard(f, x, i->args[0]);
+        push_guard(f, x, i->args[1]);
+    } else if (!online_bounds_say(f->o, id)) {
+        vec_push(f->a, &x->guards, id);
+    }
+}
+
 static bool flatten(Find *f, const TBlock *b, const OnlineInst *around) {
     for (int k = 0; k < b->inst.n; k++) {
         OnlineInst x = {.i = b->inst.v[k]};
         for (int g = 0; around && g < around->guards.n; g++)
             vec_push(f->a, &x.guards, around->guards.v[g]);
         if (x.i->kind == T_GUARD) {
-            vec_push(f->a, &x.guards, x.i->args[0]);
+            push_guard(f, &x, x.i->args[0]);
             if (!flatten(f, &x.i->body, &x)) return false;
             continue;
         }

@@ -62,7 +62,7 @@ typedef struct OnlineRow { /* a carry over rows */
 /* An instruction of the loop's body, or of a guard in it. */
 typedef struct OnlineInst {
     const TInst *i;
-    VEC(int) guards; /* values that must hold */
+    VEC(int) guards; /* values that must hold, no conjunctions */
     bool framed;     /* depends on a frame */
     bool early;      /* depends on no score */
     bool factor;     /* belongs to a product: its load, the multiplication, its step */
@@ -120,6 +120,7 @@ typedef struct OnlineCan {
 OnlineCan online_can(const Online *o, int id);
 const Ix *online_index(const Online *o, int id);  /* of an index or a constant; else NULL */
 const TInst *online_def(const TBlock *b, int id); /* what makes a value; NULL: a loop carries it */
+bool online_bounds_say(const Online *o, int id);  /* between the bounds of j it holds */
 bool online_bounds_vary(const Online *o);         /* along rows, as data likes */
 void online_find_picks(Arena *a, Online *o);      /* fills picks, skips */
 /* By what a schedule's role pick picks, for people; false: it has none. */

@@ -127,6 +127,30 @@ static bool in_all_steps(const Online *o, int guard) {
     return true;
 }
 
+/* Is x the bound, or one of those that it is the least or greatest of? */
+static bool is_part(const Ix *bound, const Ix *x, IxKind of) {
+    if (bound == x) return true;
+    for (int k = 0; bound->kind == of && k < bound->n; k++)
+        if (is_part(bound->arg[k], x, of)) return true;
+    return false;
+}
+
+/* An inequality of indices that is the bound itself: j <= r below r + 1. */
+bool online_bounds_say(const Online *o, int id) {
+    IxPool *p = o->t->ix;
+    const TInst *i = def(o, id);
+    if (!i || i->kind != T_OP || !compares(i->op) || i->op == OP_eq || i->op == OP_ne) return false;
+    const Ix *a = online_index(o, i->args[0]), *b = online_index(o, i->args[1]), *rest;
+    int64_t by;
+    if (!a || !b) return false;
+    bool up = i->op == OP_gt || i->op == OP_ge, strict = i->op == OP_lt || i->op == OP_gt;
+    const Ix *x = up ? ix_sub(p, a, b) : ix_sub(p, b, a); /* x >= 0 */
+    if (strict) x = ix_sub(p, x, ix_const(p, 1));
+    if (!ix_linear_in(p, x, o->j, &by, &rest)) return false;
+    if (by == -1) return is_part(o->loop->hi, ix_add(p, rest, ix_const(p, 1)), IX_MIN);
+    return by == 1 && is_part(o->loop->lo, ix_neg(p, rest), IX_MAX);
+}
+
 bool online_bounds_vary(const Online *o) {
     return online_moves(o->deps, o->loop->lo, o->rows) == ONLINE_ANY ||
            online_moves(o->deps, o->loop->hi, o->rows) == ONLINE_ANY;

@@ -110,7 +110,7 @@ Val on_condition(On *on, OnBlock *b, const OnSlab *p, const OnlineInst *x, int r
     AxisSet mask = frag_live(l, axis_bit(on->o.rows) | axis_bit(on->o.j));
     int n = l->axis[on->o.j].count;
     for (int g = 0; g < x->guards.n; g++) {
-        if (!b->masked && on_pick_drops(on, x->guards.v[g])) continue;
+        if (b->held && on_pick_drops(on, x->guards.v[g])) continue;
         Frag f = value_of(l, x->guards.v[g]);
         Val in = f.v[frag_at(l, mask, r * n + c, f.mask)];
         all = all ? LLVMBuildAnd(l->b, all, in, "") : in;
@@ -137,7 +137,7 @@ static void emit(On *on, const OnBlock *b, const OnSlab *p, const TInst *i) {
 
 /* Not needed in a block where all conditions that could be known hold. */
 static bool left_out(const On *on, const OnBlock *b, const TInst *i) {
-    return !b->masked && i->id >= 0 && on->dropped[i->id];
+    return b->held && i->id >= 0 && on->dropped[i->id];
 }
 
 static void load_words(On *on, OnBlock *b, OnSlab *p) {

@@ -84,6 +84,7 @@ enum { SLABS = 8 };
 
 typedef struct OnBlock {
     bool masked, first;
+    bool held;                        /* conditions that can be known (online_pick.c) hold */
     Val next;                         /* i32: where blocks are picked, the word of the next */
     Val at, col;                      /* i32, i64: the thread's first column */
     Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds, from that column on; where masked */
@@ -197,9 +198,9 @@ void on_scrub_note(On *on, OnBlock *b, int p); /* in the open block: what produc
 void on_scrub_holes(On *on, const OnBlock *b, const OnState *s);
 
 /* ---- online_pick.c, online_words.c: a warp picks blocks; the loading thread takes what it puts,
- * and tells the groups of it, who hear it when the buffer is full. A block is 2 * number + (1: it
- * is cut). */
-enum { PICK_NONE = -1 };
+ * and tells the groups of it, who hear it when the buffer is full. A block is its number, then
+ * whether bounds cut it, and whether conditions may. */
+enum { PICK_NONE = -1, PICK_BOUNDS = 1, PICK_CONDITIONS = 2, PICK_SHIFT = 2 };
 typedef struct OnPicked { /* of a tile, i32 */
     Val first;            /* block, or PICK_NONE */
     Val lo, hi;           /* bounds of j of all rows together, where they vary; else NULL */

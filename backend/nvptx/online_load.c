@@ -201,7 +201,7 @@ static OnRings load_blocks(On *on, OnRings start) {
 }
 
 static Val number(On *on, Val picked) {
-    return LLVMBuildLShr(on->l->b, picked, i32c(on->l, 1), "");
+    return LLVMBuildLShr(on->l->b, picked, i32c(on->l, PICK_SHIFT), "");
 }
 
 /* The same of blocks that are picked; *p: where they come from. */

@@ -7,7 +7,7 @@
  * and no bound cuts, is whole. It puts into a ring of words, of each tile:
  *     the number of the tile, but of a CTA's first
  *     what the bounds of j are for all its rows together, where those vary as data like: two words
- *     blocks, last ones first: 2 * number + (1: cut, 0: whole); then NONE
+ *     blocks, last ones first: 4 * number + (1: cut by bounds) + (2: or by conditions); then NONE
  * The loading thread takes them out, says beside the rows' factors which block is first and beside
  * the K buffer of each block which one follows it: so the groups know the next before they need it.
  */
@@ -341,12 +341,12 @@ static void load_parts(On *on, Place *p) {
 }
 
 /* What is known of the block by a condition; of those of all steps, that one fails. */
-static void look_at(On *on, int guard, const Place *p, Val *whole, Val *is) {
+static void look_at(On *on, int guard, const Place *p, Val *held, Val *is) {
     Lower *l = on->l;
     OnlineCan can = online_can(&on->o, guard);
     if (!can.hold && !can.fail) return;
     Said s = says(on, guard, p);
-    if (on_pick_drops(on, guard)) *whole = LLVMBuildAnd(l->b, *whole, s.holds, "");
+    if (on_pick_drops(on, guard)) *held = LLVMBuildAnd(l->b, *held, s.holds, "");
     for (int k = 0; k < on->o.skips.n; k++)
         if (on->o.skips.v[k] == guard)
             *is = LLVMBuildAnd(l->b, *is, LLVMBuildNot(l->b, s.fails, ""), "");
@@ -357,17 +357,20 @@ static Ring one_block(On *on, Val number, const Place *p, Ring at) {
     Map done = {.arena = l->arena};
     Val whole = both(l, LLVMIntSGE, number, LLVMIntSLT, on->whole, number, on->beyond, false);
     Val is = LLVMBuildICmp(l->b, LLVMIntSGE, number, on->first, "");
+    Val held = LLVMConstInt(l->i1, 1, 0);
     for (int k = 0; k < on->o.body.n; k++) {
         const OnlineInst *x = &on->o.body.v[k];
         for (int g = 0; x->i->kind == T_STEP && g < x->guards.n; g++) {
             intptr_t *seen = map_put(&done, &x->guards.v[g], sizeof x->guards.v[g]);
-            if (!*seen) look_at(on, x->guards.v[g], p, &whole, &is);
+            if (!*seen) look_at(on, x->guards.v[g], p, &held, &is);
             *seen = 1;
         }
     }
-    Val cut = LLVMBuildZExt(l->b, LLVMBuildNot(l->b, whole, ""), l->i32, "");
-    return put_if(on, is, at,
-                  LLVMBuildAdd(l->b, LLVMBuildShl(l->b, number, i32c(l, 1), ""), cut, ""));
+    Val none = i32c(l, 0), word = LLVMBuildShl(l->b, number, i32c(l, PICK_SHIFT), "");
+    Val kind = LLVMBuildSelect(l->b, whole, none, i32c(l, PICK_BOUNDS), "");
+    word = LLVMBuildOr(l->b, word, kind, "");
+    kind = LLVMBuildSelect(l->b, held, none, i32c(l, PICK_CONDITIONS), "");
+    return put_if(on, is, at, LLVMBuildOr(l->b, word, kind, ""));
 }
 
 /* n blocks from b down. What all of them need of memory comes first; what is computed of b is

@@ -210,10 +210,10 @@ static void move_sums(On *on, const OnBlock *b, OnState *s) {
 }
 
 /* next: NULL, or where the word of the next block goes. */
-static OnState one_block(On *on, OnState before, Val i, bool masked, bool first, Val q, Val *next) {
+static OnState one_block(On *on, OnState before, Val i, OnBlock b, Val q, Val *next) {
     Lower *l = on->l;
     OnState s = state_copy(on, &before);
-    OnBlock b = {.masked = masked, .first = first};
+    bool first = b.first;
     Map narrow = l->narrow, wide = l->wide, reals = l->reals;
     l->narrow = l->wide = l->reals = (Map){.arena = l->arena};
     bool turns = l->s->pingpong;
@@ -262,7 +262,7 @@ static OnState blocks(On *on, OnState start, Val *i, Val last, bool masked, Val 
     OnState s = state_phis(on, &start, before, &phi, &n);
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, last, ""), body, exit);
     block_enter(l, body);
-    OnState end = one_block(on, s, at, masked, false, q, NULL);
+    OnState end = one_block(on, s, at, (OnBlock){.masked = masked}, q, NULL);
     wg_phi_next(l, at, LLVMBuildSub(l->b, at, i32c(l, 1), ""));
     state_next(on, phi, &end);
     LLVMBuildBr(l->b, head);
@@ -279,7 +279,7 @@ static OnState all_blocks(On *on, OnState s, Val q) {
     Lower *l = on->l;
     bool cut = on->cut_lo || on->cut_hi;
     Val i = LLVMBuildSub(l->b, on->end, i32c(l, 1), "");
-    s = one_block(on, s, i, cut, true, q, NULL);
+    s = one_block(on, s, i, (OnBlock){.masked = cut, .first = true}, q, NULL);
     i = LLVMBuildSub(l->b, i, i32c(l, 1), "");
     if (on->cut_hi) s = blocks(on, s, &i, greater(l, on->beyond, on->first), true, q);
     s = blocks(on, s, &i, greater(l, on->whole, on->first), false, q);
@@ -290,41 +290,71 @@ static OnState all_blocks(On *on, OnState s, Val q) {
     return s;
 }
 
-/* Blocks that are picked, from the word of the first. */
-static OnState picked_blocks(On *on, OnState s, Val q, Val word) {
+/* if (is) the block as `yes`, else as `no`; *next: the word of the next. */
+static OnState either_block(On *on, OnState s, Val i, Val is, OnBlock yes, OnBlock no, Val q,
+                            Val *next) {
     Lower *l = on->l;
-    Val one = i32c(l, 1), zero = i32c(l, 0), next, i = LLVMBuildLShr(l->b, word, one, "");
-    s = one_block(on, s, i, true, true, q, &next);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "blocks");
-    LLVMBasicBlockRef body = block_new(l, "a.block"), exit = block_new(l, "past");
-    LLVMBasicBlockRef kind[2] = {block_new(l, "block"), block_new(l, "masked")};
+    LLVMBasicBlockRef kind[2] = {block_new(l, "block"), block_new(l, "masked")}, from[2];
     LLVMBasicBlockRef join = block_new(l, "worked");
-    LLVMBuildBr(l->b, head);
-    block_enter(l, head);
-    Val **phi, **joined, at = wg_phi(l, l->i32, next, before), last = wg_phi(l, l->i32, i, before);
-    int n;
-    s = state_phis(on, &s, before, &phi, &n);
-    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, zero, ""), body, exit);
-    block_enter(l, body);
-    Val now = LLVMBuildLShr(l->b, at, one, "");
-    Val whole = LLVMBuildICmp(l->b, LLVMIntEQ, LLVMBuildAnd(l->b, at, one, ""), zero, "");
-    LLVMBuildCondBr(l->b, whole, kind[0], kind[1]);
     OnState end[2];
-    Val after[2];
-    LLVMBasicBlockRef from[2];
+    Val after[2], **phi;
+    int n;
+    LLVMBuildCondBr(l->b, is, kind[0], kind[1]);
     for (int k = 0; k < 2; k++) {
         block_enter(l, kind[k]);
-        end[k] = one_block(on, s, now, k, false, q, &after[k]);
+        end[k] = one_block(on, s, i, k ? no : yes, q, &after[k]);
         from[k] = LLVMGetInsertBlock(l->b);
         LLVMBuildBr(l->b, join);
     }
     block_enter(l, join);
-    OnState all = state_phis(on, &end[0], from[0], &joined, &n);
+    OnState all = state_phis(on, &end[0], from[0], &phi, &n);
     Val **list = ARENA_ARRAY(l->arena, Val *, n);
     state_list(on, &end[1], list);
-    for (int k = 0; k < n; k++) LLVMAddIncoming(*joined[k], list[k], &from[1], 1);
-    Val following = wg_phi(l, l->i32, after[0], from[0]);
-    LLVMAddIncoming(following, &after[1], &from[1], 1);
+    for (int k = 0; k < n; k++) LLVMAddIncoming(*phi[k], list[k], &from[1], 1);
+    *next = wg_phi(l, l->i32, after[0], from[0]);
+    LLVMAddIncoming(*next, &after[1], &from[1], 1);
+    return all;
+}
+
+static Val number_of(On *on, Val word) {
+    return LLVMBuildLShr(on->l->b, word, i32c(on->l, PICK_SHIFT), "");
+}
+
+static Val is_not(On *on, Val word, int kinds) {
+    Lower *l = on->l;
+    Val of = LLVMBuildAnd(l->b, word, i32c(l, kinds), "");
+    return LLVMBuildICmp(l->b, LLVMIntEQ, of, i32c(l, 0), "");
+}
+
+static bool drops_any(const On *on) {
+    for (int k = 0; k < on->o.body.n; k++)
+        for (int g = 0; g < on->o.body.v[k].guards.n; g++)
+            if (on_pick_drops(on, on->o.body.v[k].guards.v[g])) return true;
+    return false;
+}
+
+/* Blocks that are picked, from the word of the first. That one is most often cut by bounds alone;
+ * of others those are few. */
+static OnState picked_blocks(On *on, OnState s, Val q, Val word) {
+    Lower *l = on->l;
+    OnBlock first = {.masked = true, .first = true}, held = first;
+    Val next, i = number_of(on, word);
+    held.held = true;
+    s = drops_any(on)
+            ? either_block(on, s, i, is_not(on, word, PICK_CONDITIONS), held, first, q, &next)
+            : one_block(on, s, i, first, q, &next);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "blocks");
+    LLVMBasicBlockRef body = block_new(l, "a.block"), exit = block_new(l, "past");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val **phi, at = wg_phi(l, l->i32, next, before), last = wg_phi(l, l->i32, i, before);
+    int n;
+    s = state_phis(on, &s, before, &phi, &n);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, i32c(l, 0), ""), body, exit);
+    block_enter(l, body);
+    Val now = number_of(on, at), following;
+    OnState all = either_block(on, s, now, is_not(on, at, PICK_BOUNDS | PICK_CONDITIONS),
+                               (OnBlock){.held = true}, (OnBlock){.masked = true}, q, &following);
     wg_phi_next(l, at, following), wg_phi_next(l, last, now);
     state_next(on, phi, &all);
     LLVMBuildBr(l->b, head);
