@@ -1,8 +1,8 @@
-/* mma_parts.c - how the loop of products is split over CTAs. Tiles that fill whole rounds of the
- * multiprocessors are made whole. What is left, the last round, would keep only some of them busy:
- * its tiles are cut along k into equal parts, as many as there is room for, each of PART_LEAST
- * stages at least. All of it follows from sizes and the target, so the sums of a tile are the same
- * wherever and whenever they are made.
+/* mma_parts.c - how the loop of products, or that over blocks of ir/online.h, is split over CTAs.
+ * Tiles that fill whole rounds of the multiprocessors are made whole. What is left, the last round,
+ * would keep only some of them busy: its tiles are cut along k into equal parts, as many as there
+ * is room for, each of PART_LEAST stages at least. All of it follows from sizes and the target, so
+ * the sums of a tile are the same wherever and whenever they are made.
  */
 #include "ir/mma.h"
 

@@ -28,7 +28,8 @@ enum {
     ONLINE_USED = 2,
     ONLINE_BROUGHT = 2,
     ONLINE_BATCHES = 64,
-    ONLINE_PICKS = 16
+    ONLINE_PICKS = 16,
+    ONLINE_PARTS_MOST = 64 /* of the blocks of a tile that is cut (mma_parts.c) */
 };
 
 /* Where a factor over j is read. */

@@ -228,21 +228,28 @@ bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, Onl
     if (!fits_over(o, w, why)) return false;
     if (out->carried) return no(why, "the role slab is not built here");
     if (out->picked && !o->picks) return no(why, "no data for the role pick to pick blocks by");
-    if (s->cluster[0] > 1 || s->cluster[1] > 1 || s->split > 1 || s->promote)
-        return no(why, "clusters, splits and promotion are not built here");
+    if (out->picked && s->split > 1) return no(why, "blocks that are picked are not split");
+    if (s->cluster[0] > 1 || s->cluster[1] > 1 || s->promote)
+        return no(why, "clusters and promotion are not built here");
     w->spare = out->mma_regs - registers(o, w);
     if (w->spare < 24)
         return no(why, "%d registers of %d for sums and a block", registers(o, w), out->mma_regs);
     w->early = s->halves * 8;
     if (w->early >= w->j) return no(why, "%d columns worked on early of %d", w->early, w->j);
-    out->pair_rows = out->pair_cols = out->split = 1;
+    out->pair_rows = out->pair_cols = 1;
+    out->split = s->split ? s->split : 1;
+    out->slots = target ? target->sms : 1;
+    if (out->split > ONLINE_PARTS_MOST)
+        return no(why, "split in at most %d parts", ONLINE_PARTS_MOST);
+    if (out->split > 1 && (out->over || !s->persistent))
+        return no(why, "split needs persistent, and slabs of their own");
     int slabs = out->over ? 0 : out->groups * out->ring * out->chunk_bytes;
     w->bars_at = out->stage_bytes + slabs;
     w->used_at = w->bars_at + BARRIERS;
     w->picks_at = w->used_at + lay_used(o, w);
     out->smem = w->picks_at + lay_picks(w);
     if (s->dynamic && !s->persistent) return no(why, "dynamic is for persistent kernels");
-    if (8 * (2 * w->ahead + 4 * w->stages + 2 * w->bring + 5) > BARRIERS)
+    if (8 * (2 * w->ahead + 4 * w->stages + 2 * w->bring + 5) + 4 * out->groups > BARRIERS)
         return no(why, "too many buffers");
     if (target && out->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", out->smem, s->target, target->smem);

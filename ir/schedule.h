@@ -46,6 +46,8 @@
  * split: where the last round of tiles does not fill the multiprocessors, its tiles are cut into as
  * many parts along k; their sums meet in scratch memory and are added in the order of k, and what
  * follows the loop is done by all parts, each for some columns, from registers to global memory.
+ * Of a loop with frames (ir/online.h) the blocks of a tile are cut, all that is carried is merged,
+ * and who is last does what follows.
  *
  * A loop that multiplies, works on and multiplies again (ir/online.h). The list of axes has rows,
  * columns, j (the elements of a block), each k, whole but for j; batches that are listed, with a

@@ -25,6 +25,7 @@ typedef struct Shape { /* a candidate */
     bool over;  /* what is stored goes where the rows' factors were */
     bool few;   /* for few rows: memory decides; what is stored comes from registers */
     bool known; /* only where dimensions are known: a ladder has no place for it */
+    int split;  /* most parts of a tile's blocks, of tiles of the last round; 0: none */
     /* Measured (tests/bench/RESULTS.md): of what the tensor core could do in a block, in percent;
      * cycles of a tile beside its blocks, and where blocks are cut by bounds that move. */
     int percent, tile, masked;
@@ -38,6 +39,14 @@ static const Shape shapes[] = {
      .few = true, .percent = 60, .tile = 4400, .masked = 1300},
     {WIDE, .groups = 1, .block = 64, .early = 16, .stages = 3, .ahead = 1, .persistent = true,
      .few = true, .percent = 50, .tile = 4000, .masked = 1300},
+    {NARROW, .groups = 1, .block = 128, .early = 32, .stages = 5, .ahead = 2, .persistent = true,
+     .few = true, .split = ONLINE_PARTS_MOST, .percent = 60, .tile = 4400, .masked = 1300},
+    {MIDDLE, .groups = 1, .block = 128, .early = 32, .stages = 3, .ahead = 2, .persistent = true,
+     .few = true, .split = ONLINE_PARTS_MOST, .percent = 60, .tile = 4400, .masked = 1300},
+    {ALL, .groups = 1, .block = 64, .early = 16, .stages = 3, .ahead = 1, .persistent = true,
+     .few = true, .split = ONLINE_PARTS_MOST, .percent = 50, .tile = 4000, .masked = 1300},
+    {NARROW | MIDDLE, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 1,
+     .persistent = true, .split = ONLINE_PARTS_MOST, .percent = 83, .tile = 4400, .masked = 1300},
     {NARROW, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .bring = 2,
      .persistent = true, .percent = 50, .tile = 1900, .masked = 900},
     {NARROW, .groups = 3, .block = 128, .stages = 2, .ahead = 2, .bring = 1, .persistent = true,
@@ -155,10 +164,40 @@ static int elementwise(const Attempt *x) {
 
 enum { APART = 9 }; /* elements of a matrix that a tile reads from global memory, in a cycle */
 
+/* Cycles from the last block of a part to what the tile stores: parts are written, counted, and
+ * read by four warps, each 4 rows by 32 columns of 16 of them at a time. */
+static const Ix *join(const Attempt *x, const Ix *parts) {
+    enum { COUNT = 3500, UNIT = 1500 };
+    IxPool *p = x->t->ix;
+    const Ix *rows = ix_min(p, x->t->axes.v[x->o->rows].extent, ix_const(p, 64));
+    int across = x->o->cols < 0 ? 1 : (held(x, x->o->cols) + 31) / 32;
+    const Ix *units = ceil_div(p, ix_mul(p, ceil_div(p, rows, 4), ix_const(p, across)), 4);
+    units = ix_mul(p, units, ceil_div(p, parts, 16));
+    return ix_add(p, ix_mul(p, units, ix_const(p, UNIT)), ix_const(p, COUNT));
+}
+
+/* Of a CTA, in cycles, that does `blocks` blocks for each of so many tiles, those of the last round
+ * in parts. */
+static const Ix *rounds(const Attempt *x, const Shape *c, const Ix *tiles, const Ix *blocks,
+                        int cycles) {
+    IxPool *p = x->t->ix;
+    int sms = x->cx->target->sms;
+    const Ix *each = ix_const(p, cycles), *rest = ix_const(p, c->tile);
+    const Ix *tile = ix_add(p, ix_mul(p, blocks, each), rest);
+    if (!c->split) return ix_mul(p, ceil_div(p, tiles, sms), tile);
+    MmaParts m = mma_parts(p, tiles, blocks, sms, c->split);
+    const Ix *any = ceil_div(p, m.cut, sms);
+    blocks = ix_div(p, ix_sub(p, ix_add(p, blocks, m.parts), ix_const(p, 1)), m.parts);
+    rest = ix_add(p, rest, join(x, m.parts));
+    const Ix *part = ix_add(p, ix_mul(p, blocks, each), rest);
+    const Ix *whole = ix_mul(p, ceil_div(p, m.whole, sms), tile);
+    return ix_add(p, whole, ix_mul(p, any, part));
+}
+
 /* Nanoseconds, at 1.7 GHz. Blocks of a tile take the tensor core's cycles, of which a shape gets
  * `percent`. Where bounds of j move with the rows, half of the blocks are there, and tiles are
- * handed out longest first: none waits for a round of all. Memory takes its time meanwhile; an
- * eighth of the shorter of both is not hidden. */
+ * handed out longest first: none waits for a round of all, but all for the longest. Memory takes
+ * its time meanwhile; an eighth of the shorter of both is not hidden. */
 static const Ix *price(const Attempt *x, const Shape *c, int brought) {
     const TProg *t = x->t;
     const Online *o = x->o;
@@ -176,17 +215,20 @@ static const Ix *price(const Attempt *x, const Shape *c, int brought) {
     cycles += (elementwise(x) - brought) * rows * c->block / APART;
     uint64_t *deps = tile_deps(x->cx->arena, t);
     const Ix *j = t->axes.v[o->j].extent, *all;
-    if (online_moves(deps, o->loop->hi, o->rows) || online_moves(deps, o->loop->lo, o->rows)) {
+    int64_t few;
+    bool moves =
+        online_moves(deps, o->loop->hi, o->rows) || online_moves(deps, o->loop->lo, o->rows);
+    if (ix_is_const(t->axes.v[o->rows].extent, &few) && few <= 64) moves = false; /* not far */
+    if (moves && !c->split) {
         const Ix *twice =
             ix_mul(p, ix_add(p, j, ix_const(p, rows + c->block)), ix_const(p, cycles));
         const Ix *tile = ix_add(p, ix_div(p, twice, ix_const(p, 2 * c->block)),
                                 ix_const(p, c->tile + c->masked));
         all = ix_mul(p, tile, ix_add(p, tiles, ix_const(p, sms / 4)));
-        all = ix_div(p, all, ix_const(p, sms));
+        all = ix_max(p, ix_div(p, all, ix_const(p, sms)),
+                     rounds(x, c, ix_const(p, 1), ceil_div(p, j, c->block), cycles));
     } else {
-        const Ix *tile = ix_mul(p, ceil_div(p, j, c->block), ix_const(p, cycles));
-        tile = ix_add(p, tile, ix_const(p, c->tile));
-        all = ix_mul(p, ceil_div(p, tiles, sms), tile);
+        all = rounds(x, c, tiles, ceil_div(p, j, c->block), cycles);
     }
     all = ix_div(p, ix_mul(p, all, ix_const(p, 10)), ix_const(p, 17));
     const Ix *bytes = memory(x), *less = ix_div(p, ix_min(p, all, bytes), ix_const(p, 8));
@@ -239,7 +281,7 @@ static SEvict evict_blocks(const Attempt *x) {
 
 /* Who picks blocks has some more to hold than who loads. */
 static void roles(const Attempt *x, const Shape *c, Schedule *s) {
-    bool picks = x->o->picks;
+    bool picks = x->o->picks && !c->split;
     SRole load = {"load", picks ? 3 : 4, c->groups == 3 ? 32 : c->groups == 2 && !picks ? 24 : 40};
     SRole pick = {"pick", 1, load.regs};
     SRole mma = {"mma", 4 * c->groups, c->groups == 3 ? 160 : c->groups == 2 && !picks ? 240 : 232};
@@ -283,12 +325,14 @@ static Schedule *make(const Attempt *x, const Shape *c, Fit fit) {
                            early ? arena_printf(a, "_lag%d", early) : "", c->over ? "_over" : "",
                            c->persistent ? "_persistent" : "", c->pingpong ? "_pingpong" : "");
     if (x->wide) s->name = arena_printf(a, "%s_%d", s->name, x->wide);
+    if (c->split) s->name = arena_printf(a, "%s_split", s->name);
     s->target = x->cx->target->name;
     s->move = MOVE_tma;
     s->mul = MUL_wgmma;
     s->threads = 128 * (1 + c->groups);
     s->persistent = s->dynamic = c->persistent;
     s->pingpong = c->pingpong;
+    s->split = c->split;
     s->halves = early / 8;
     s->raster = section(x, deps);
     lay(a, s, o->rows, 64 * c->groups);
@@ -309,16 +353,36 @@ static Schedule *make(const Attempt *x, const Shape *c, Fit fit) {
 }
 
 /* One group has all rows that there are; or there may be few of them, and dimensions are known: a
- * ladder has no place for more shapes. */
+ * ladder has no place for more shapes. Where each element of j may be a row, there are either many
+ * rows or few j. */
 static bool suits(const Attempt *x, const Shape *c) {
     const Online *o = x->o;
     const Ix *rows = x->t->axes.v[o->rows].extent;
     int64_t n;
     if (x->wide && c->known) return false;
-    if (ix_is_const(rows, &n)) return n <= 64 ? c->groups == 1 : !c->few;
-    if (!c->few) return true;
-    return !x->wide && rows != x->t->axes.v[o->j].extent && !ix_uses_axis(o->loop->lo, o->rows) &&
-           !ix_uses_axis(o->loop->hi, o->rows);
+    if (ix_is_const(rows, &n)) return n <= 64 ? c->groups == 1 : !c->few && !c->split;
+    if (!c->few && !c->split) return true;
+    if (x->wide || rows == x->t->axes.v[o->j].extent) return false;
+    return c->split || (!ix_uses_axis(o->loop->lo, o->rows) && !ix_uses_axis(o->loop->hi, o->rows));
+}
+
+/* Is something loaded for each element? That takes registers, of which a wide block may have too
+ * few. */
+static bool reads_elements(const Attempt *x) {
+    const uint64_t *deps = tile_deps(x->cx->arena, x->t);
+    for (int k = 0; k < x->o->body.n; k++) {
+        const OnlineInst *i = &x->o->body.v[k];
+        if (i->i->kind == T_LOAD && !i->factor && deps[i->i->id] >> x->o->j & 1) return true;
+    }
+    return false;
+}
+
+/* One shape that splits is enough, where it is sure to be made. from: the attempt's first. */
+static bool has_split(const Attempt *x, const Step *step, int from, int groups) {
+    int threads = 128 * (1 + groups);
+    for (int k = from; k < step->schedules.n && !reads_elements(x); k++)
+        if (step->schedules.v[k]->split && step->schedules.v[k]->threads == threads) return true;
+    return false;
 }
 
 /* As many matrices and buffers as there is room for, or none of the shape's. */
@@ -334,8 +398,10 @@ static Schedule *fitting(const Attempt *x, const Shape *c) {
 }
 
 static void attempt(const Attempt *x, Step *step) {
+    int from = step->schedules.n;
     for (int k = 0; k < SHAPES; k++) {
         if (!(shapes[k].widths & widths(x)) || !suits(x, &shapes[k])) continue;
+        if (shapes[k].split && has_split(x, step, from, shapes[k].groups)) continue;
         Schedule *s = fitting(x, &shapes[k]);
         if (s && step->schedules.n < MOST) vec_push(x->cx->arena, &step->schedules, s);
     }

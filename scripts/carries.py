@@ -33,6 +33,9 @@ AMOUNTS = {"ARENA_ARRAY", "wg_at_stage", "i32c", "ptx_hold", "no"}
 AMOUNT = {
     "smem": "bytes, of which there are so many",
     "registers": "registers, of which there are so many",
+    "on_part_sums": "elements of a row, of which there are so many",
+    "on_part_bytes": "bytes, of which there are so many",
+    "piece_regs": "registers, of which there are so many",
     "factor": "the number of a product's element: a place",
     "factors": "as above, of all",
 }

@@ -175,11 +175,11 @@ static void emit_needed(On *on, const Ix *x) {
     for (int k = 0; k < x->n; k++) emit_needed(on, x->arg[k]);
 }
 
-void on_place(On *on, Val item) {
+void on_place(On *on, Val tile) {
     Lower *l = on->l;
     IxPool *p = l->t->ix;
     int raster = l->s->raster > 1 ? l->s->raster : 1;
-    Val at = item, tiles = uniform32(&on->w, row_tiles(on));
+    Val at = tile, tiles = uniform32(&on->w, row_tiles(on));
     Val section = cut(on, &at, uniform32(&on->w, ix_mul(p, row_tiles(on), ix_const(p, raster))));
     Val batch = LLVMBuildMul(l->b, section, i32c(l, raster), "");
     Val m = at;
@@ -201,11 +201,13 @@ void on_place(On *on, Val item) {
 
 void on_decode(On *on, Val item) {
     Lower *l = on->l;
+    OnWork k = on_work(on, item);
     memset(l->value, 0, sizeof *l->value * (size_t)(l->t->nvalues + 1));
-    on_place(on, item);
+    on_place(on, k.tile);
     emit_needed(on, on->o.loop->lo);
     emit_needed(on, on->o.loop->hi);
     tile_bounds(on);
+    on_work_blocks(on, &k);
 }
 
 /* ---- roles ---- */
@@ -407,11 +409,12 @@ static void guards(On *on, Kernel *k) {
     IxPool *p = t->ix;
     Wg *w = &on->w;
     enum { MOST = 1 << 30 };
-    k->tiles = k->grid = on_tiles_all(on);
+    k->tiles = k->grid = on_work_all(on);
     k->block = on->l->s->threads;
     k->smem = ix_const(p, on->t.out.smem);
     k->persistent = on->l->s->persistent;
     if (on->l->s->dynamic) k->head = ix_const(p, 4);
+    on_split_memory(on, k);
     k->cost = on->l->s->cost;
     for (int s = 0; s < on->o.nscores; s++) {
         Mma m = online_score_view(&on->o, s);

@@ -1,10 +1,11 @@
 /* online_int.h - what the files of the online kernel share: online.c (the kernel, its roles, which
  * tile), online_next.c (tile after tile), online_load.c (who loads), online_page.c (where, if data
- * say), online_tile.c (who multiplies: the blocks of a tile, and what
- * follows them), online_block.c (a block: what is computed of its elements), online_row.c (what is
- * carried over rows, and frames), online_exp.c (exponentials of sums), online_index.c (what is made
- * of indices), online_bring.c (what else is read, by TMA), online_scrub.c (factors that no row
- * has), online_pick.c (which blocks), online_words.c (who says so). */
+ * say), online_tile.c (who multiplies: the blocks of a tile, and what follows them), online_split.c
+ * and online_merge.c (parts of a tile), online_block.c (a block: what is computed of its elements),
+ * online_row.c (what is carried over rows, and frames), online_exp.c (exponentials of sums),
+ * online_index.c (what is made of indices), online_bring.c (what else is read, by TMA),
+ * online_scrub.c (factors that no row has), online_pick.c (which blocks), online_words.c (who says
+ * so). */
 #ifndef FK_NVPTX_ONLINE_INT_H
 #define FK_NVPTX_ONLINE_INT_H
 
@@ -96,6 +97,14 @@ typedef struct OnBlock {
     Val brought, stage;                     /* i32: its buffer, and the number of that */
 } OnBlock;
 
+/* What a CTA does at a time (online_split.c): a tile, or a part of its blocks. i32. */
+typedef struct OnWork {
+    Val tile;
+    /* Where tiles may be cut, else NULL. */
+    Val cut;                 /* i1: it is a part */
+    Val number, part, parts; /* which of the tiles that are cut; which of its parts */
+} OnWork;
+
 /* ---- online.c: barriers and places ---- */
 
 enum OnBar { BAR_K, BAR_V, BAR_Q, BAR_E, BAR_NEXT };
@@ -103,14 +112,14 @@ Val on_full(On *on, enum OnBar what, Val stage);
 Val on_empty(On *on, enum OnBar what, Val stage);
 Ring on_next(On *on, Ring r, int count);
 Val on_buffer(On *on, const OnlineSmem *m, Val stage); /* i32 */
-/* Opens the batches of a tile, sets where its rows begin; decode: and its bounds of j, of which
- * set_bounds is given the least and the greatest, i32. */
-void on_place(On *on, Val item);
+const Ix *on_tiles_all(const On *on);
+/* Opens the batches of a tile, sets where its rows begin; decode: of a tile or part, and its bounds
+ * of j, of which set_bounds is given the least and the greatest, i32, and its blocks. */
+void on_place(On *on, Val tile);
 void on_decode(On *on, Val item);
 void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi);
-Val on_clamp32(On *on, Val v); /* i64 to i32, of what is nearly in range */
-Val on_past_bars(On *on);      /* i32: behind all barriers */
-const Ix *on_tiles_all(const On *on);
+Val on_clamp32(On *on, Val v);      /* i64 to i32, of what is nearly in range */
+Val on_past_bars(On *on);           /* i32: behind all barriers */
 void on_emit_value(On *on, int id); /* and what it needs, unless it is there */
 
 /* ---- online_next.c ---- */
@@ -152,6 +161,20 @@ void on_brought_guards(On *on, Kernel *k);
 /* ---- online_tile.c ---- */
 void on_first_turn(On *on);
 OnRings on_consume(On *on, Val item, OnRings r);
+Val on_row_at(On *on);    /* i64: of the thread's first row */
+Val on_rows_left(On *on); /* i32: rows that the group has */
+/* What stands before the loop, at the open rows; after it: of s with n registers of each sum, what
+ * is the same along columns; then, at the open columns, all that is not. */
+void on_before(On *on);
+void on_after_rows(On *on, OnState *s, int n);
+void on_after_columns(On *on);
+
+/* ---- online_split.c ---- */
+const Ix *on_work_all(const On *on); /* tiles and parts */
+OnWork on_work(On *on, Val item);
+void on_work_blocks(On *on, const OnWork *k); /* of those of the tile, the part's */
+void on_split_memory(On *on, Kernel *k);
+void on_join_parts(On *on, const OnWork *k, OnState *s);
 
 /* ---- online_block.c: scores are made, what follows from them goes into the state ---- */
 void on_block_open(On *on, OnBlock *b, Val i);
@@ -181,8 +204,10 @@ Val on_frame_left(On *on, int row, Val joined, Val frame);
 Val on_rescale(On *on, const TCarry *c, Val from, Val to, int r);
 /* i1: is the logarithm of that factor beyond the bound of c? */
 Val on_moves_far(On *on, const TCarry *c, Val from, Val to, int r);
-void on_rows_finish(On *on, OnState *s); /* after the loop: results, of rows and of sums */
+void on_rows_quad(On *on, OnState *s);          /* after the loop: of all four threads of a row */
+void on_rows_finish(On *on, OnState *s, int n); /* results, of rows and of n registers of sums */
 bool on_tracks(const On *on, int row);
+Val on_any_of_row(On *on, Val any); /* i1 */
 /* Where frames do not lag, the one that followers are in is what it is after the
  * block before. */
 void on_rows_ref(On *on, OnState *s);

@@ -27,7 +27,7 @@ static void alone_end(On *on, LLVMBasicBlockRef after) {
 
 static Val next_take(On *on) {
     Lower *l = on->l;
-    Val last = LLVMBuildSub(l->b, uniform32(&on->w, on_tiles_all(on)), i32c(l, 1), "");
+    Val last = LLVMBuildSub(l->b, uniform32(&on->w, on_work_all(on)), i32c(l, 1), "");
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), after = alone_begin(on);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
     Val taken = ptx_atomic_wrap(l, param_memory(l, KP_HEAD), last);
@@ -73,7 +73,7 @@ void on_tiles(On *on, OnTileFn *fn, OnRole role) {
                  {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
                  {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)},
                  {wg_phi(l, l->i32, zero, before), wg_phi(l, l->i32, zero, before)}};
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(&on->w, on_tiles_all(on)), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(&on->w, on_work_all(on)), "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, body);
     Ring at = {zero, zero};

@@ -140,15 +140,20 @@ void on_rows_join(On *on, bool framed, OnChains chain, Val (*out)[ROWS_HELD]) {
 
 /* ---- after the loop ---- */
 
+Val on_any_of_row(On *on, Val any) {
+    Lower *l = on->l;
+    any = LLVMBuildZExt(l->b, any, l->i32, "");
+    for (int d = 1; d < 4; d *= 2) any = LLVMBuildOr(l->b, any, ptx_shfl_xor(l, any, d), "");
+    return LLVMBuildICmp(l->b, LLVMIntNE, any, i32c(l, 0), "");
+}
+
 /* Did anything come? i1, NULL: for sure. */
 static Val came(On *on, OnState *s, int row, int r) {
     Lower *l = on->l;
     Val some = NULL;
     if (on->cut_lo || on->cut_hi) some = LLVMBuildICmp(l->b, LLVMIntSLT, on->lo[r], on->hi[r], "");
     if (row >= 0 && on_tracks(on, row)) {
-        Val any = LLVMBuildZExt(l->b, s->any[row][r], l->i32, "");
-        for (int d = 1; d < 4; d *= 2) any = LLVMBuildOr(l->b, any, ptx_shfl_xor(l, any, d), "");
-        some = LLVMBuildICmp(l->b, LLVMIntNE, any, i32c(l, 0), "");
+        some = on_any_of_row(on, s->any[row][r]);
     } else if (!some) {
         const Ix *n = l->t->axes.v[on->o.j].extent;
         int64_t c;
@@ -178,27 +183,27 @@ void on_rows_ref(On *on, OnState *s) {
         for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) s->ref[k][r] = s->row[k][r];
 }
 
-void on_rows_finish(On *on, OnState *s) {
+void on_rows_quad(On *on, OnState *s) {
+    for (int k = 0; k < on->o.nrows; k++) /* frames are joined after each block */
+        for (int r = 0; r < ROWS_HELD && !on_is_frame(on, k); r++)
+            s->row[k][r] = on_quad(on, on->o.row[k].c, s->row[k][r]);
+}
+
+void on_rows_finish(On *on, OnState *s, int n) {
     Lower *l = on->l;
     on_rows_ref(on, s);
-    for (int k = 0; k < on->o.nrows; k++) /* the true frames first */
-        if (on->o.row[k].c->frame < 0 && !on_is_frame(on, k))
-            for (int r = 0; r < ROWS_HELD; r++)
-                s->row[k][r] = on_quad(on, on->o.row[k].c, s->row[k][r]);
     for (int p = 0; p < on->o.nproducts; p++) {
         const TCarry *c = on->o.product[p].c;
         if (c->frame < 0) continue;
         Val by[ROWS_HELD];
         for (int r = 0; r < ROWS_HELD; r++) by[r] = to_true(on, s, c, tracked_like(on, c), r);
-        for (int i = 0; i < on->t.out.n / 2; i++)
+        for (int i = 0; i < n; i++)
             s->acc[p][i] = LLVMBuildFMul(l->b, s->acc[p][i], by[i / 2 % 2], "");
     }
     for (int k = 0; k < on->o.nrows; k++) {
         const TCarry *c = on->o.row[k].c;
-        for (int r = 0; r < ROWS_HELD && c->frame >= 0; r++) {
-            Val v = on_quad(on, c, s->row[k][r]);
-            s->row[k][r] = LLVMBuildFMul(l->b, v, to_true(on, s, c, k, r), "");
-        }
+        for (int r = 0; r < ROWS_HELD && c->frame >= 0; r++)
+            s->row[k][r] = LLVMBuildFMul(l->b, s->row[k][r], to_true(on, s, c, k, r), "");
     }
     for (int k = 0; k < on->o.nrows; k++) {
         const TCarry *c = on->o.row[k].c;

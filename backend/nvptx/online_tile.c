@@ -404,15 +404,29 @@ static void emit_rows(On *on, int from, int to) {
     block_enter(l, after);
 }
 
-static void emit_after(On *on, OnState *s, Val row) {
+void on_after_rows(On *on, OnState *s, int n) {
     Lower *l = on->l;
-    on_rows_finish(on, s);
+    on_rows_finish(on, s, n);
     for (int k = 0; k < on->o.nrows; k++) {
         Frag f = frag_new(l, frag_live(l, axis_bit(on->o.rows)));
-        for (int r = 0; r < ROWS_HELD; r++) f.v[r] = s->row[k][r];
+        for (int r = 0; r < f.n; r++) f.v[r] = s->row[k][r];
         l->value[on->o.row[k].c->id] = f;
     }
     emit_rows(on, on->o.at + 1, l->t->body.inst.n);
+}
+
+void on_after_columns(On *on) {
+    const TBlock *b = &on->l->t->body;
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_STORE ? !stores_rows(on, i) : over_cols(on, i)) emit_inst(on->l, i);
+    }
+}
+
+static void emit_after(On *on, OnState *s, Val row) {
+    Lower *l = on->l;
+    on_rows_quad(on, s);
+    on_after_rows(on, s, on->t.out.n / 2);
     if (on->o.cols < 0) return;
     Acc acc = {on->t.out.n / 2, s->acc[0], on->t.out.n};
     on->w.m.carry = on->o.product[0].c->id;
@@ -422,8 +436,9 @@ static void emit_after(On *on, OnState *s, Val row) {
     wg_emit_out(&on->w, &acc, row, LLVMConstInt(l->i64, 0, 0));
 }
 
-static void bounds_of_rows(On *on) {
+void on_before(On *on) {
     Lower *l = on->l;
+    emit_rows(on, 0, on->o.at);
     Frag lo = frag_ix(l, on->o.loop->lo), hi = frag_ix(l, on->o.loop->hi);
     for (int r = 0; r < ROWS_HELD; r++) {
         on->lo[r] = on_clamp32(on, lo.v[lo.n > 1 ? r : 0]);
@@ -431,13 +446,56 @@ static void bounds_of_rows(On *on) {
     }
 }
 
-/* i64, of the group's first row, and opens its rows. */
-static Val open_rows(On *on) {
+/* i64, of the group's first row. */
+static Val group_row(On *on) {
     Lower *l = on->l;
     Val row = LLVMBuildZExt(l->b, LLVMBuildMul(l->b, on->w.group, i32c(l, 64), ""), l->i64, "");
-    row = LLVMBuildAdd(l->b, on->row0, row, "");
+    return LLVMBuildAdd(l->b, on->row0, row, "");
+}
+
+Val on_row_at(On *on) {
+    Lower *l = on->l;
+    return LLVMBuildAdd(l->b, group_row(on), LLVMBuildZExt(l->b, on->w.row, l->i64, ""), "");
+}
+
+Val on_rows_left(On *on) {
+    Lower *l = on->l;
+    Val n = uniform_ix(l, l->t->axes.v[on->o.rows].extent), zero = i32c(l, 0), all = i32c(l, 64);
+    n = on_clamp32(on, LLVMBuildSub(l->b, n, group_row(on), ""));
+    n = LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, n, all, ""), all, n, "");
+    return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, n, zero, ""), n, zero, "");
+}
+
+/* The group's first row, and opens its rows. */
+static Val open_rows(On *on) {
+    Val row = group_row(on);
     wg_open_rows(&on->w, row);
     return row;
+}
+
+/* A whole tile, or a part of one. */
+static void finish(On *on, const OnWork *k, OnState *s) {
+    Lower *l = on->l;
+    Val row = open_rows(on);
+    if (!k->cut) {
+        emit_after(on, s, row);
+        return;
+    }
+    LLVMBasicBlockRef whole = block_new(l, "whole"), part = block_new(l, "part");
+    LLVMBasicBlockRef after = block_new(l, "written");
+    LLVMBuildCondBr(l->b, k->cut, part, whole);
+    block_enter(l, whole);
+    OnState copy = state_copy(on, s);
+    Map narrow = l->narrow, wide = l->wide, reals = l->reals;
+    l->narrow = l->wide = l->reals = (Map){.arena = l->arena};
+    emit_after(on, &copy, row);
+    l->narrow = narrow, l->wide = wide, l->reals = reals;
+    LLVMBuildBr(l->b, after);
+    block_enter(l, part);
+    open_rows(on);
+    on_join_parts(on, k, s);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
 }
 
 OnRings on_consume(On *on, Val item, OnRings r) {
@@ -446,8 +504,7 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     bool picked = on->t.out.picked;
     on_decode(on, item);
     open_rows(on);
-    emit_rows(on, 0, on->o.at);
-    bounds_of_rows(on);
+    on_before(on);
     OnState s = state_new(on);
     on_rows_init(on, &s);
     for (int p = 0; p < on->o.nproducts; p++)
@@ -479,9 +536,10 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     state_list(on, &end, at);
     for (int i = 0; i < n; i++) LLVMAddIncoming(*phi[i], at[i], &from, 1);
     if (!on->t.out.over) release(on, BAR_Q, r.q.stage);
-    on_place(on, ptx_opaque(l, item)); /* again, so that the loop has its registers */
+    OnWork k = on_work(on, ptx_opaque(l, item)); /* again, so that the loop has its registers */
+    on_place(on, k.tile);
     if (on->t.out.over) on->w.slabs = on_buffer(on, &on->t.q[0], r.q.stage);
-    emit_after(on, &all, open_rows(on));
+    finish(on, &k, &all);
     if (on->t.out.over) {
         ptx_bulk_wait_read(l, 0, on->w.leader);
         release(on, BAR_Q, r.q.stage);

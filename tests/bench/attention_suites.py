@@ -107,7 +107,11 @@ def decode(group, fn, b, t, file="decode", **more):
 
 
 def suite_decode(seed):
-    rows = []
+    rows = [decode(f"split, {n} MB", "decode", b, t, flush=flush) for n, b, t in ((537, 1, 131072), (268, 2, 32768))
+            for flush in ("read", "zero")]
+    rows += [decode("split, torch's choice", "decode", b, t, against="SDPA") for b, t in ((1, 131072), (2, 32768))]
+    rows += [decode("split, with lengths", "decode_len", b, t, against="") for b, t in ((1, 131072), (2, 32768))]
+    rows += [decode("split, short", "decode", b, t) for b, t in ((1, 8192), (4, 4096), (18, 8192))]
     for b, t in ((16, 8192), (64, 4096)):
         rows += [decode("contiguous", "decode", b, t), decode("contiguous, dirty L2", "decode", b, t, flush="zero"),
                  decode("contiguous, with lengths", "decode_len", b, t, against=""),

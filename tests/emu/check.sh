@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
 # emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states,
-# emu_picks).
+# emu_picks, emu_split).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
@@ -10,7 +10,8 @@
 # gemm, vectors, reduce, states: every tensor-core variant by force, ragged, with 132 multiprocessors and
 # with 2, so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product;
 # states: of those in moving frames. edges: the rows of edges.txt, each variant at two of the sizes.
-# picks: attention where data leave out blocks, and how many.
+# picks: attention where data leave out blocks, and how many. split: loops over j in parts, by force and by
+# the rule.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -223,6 +224,35 @@ picks() {
     done
 }
 
+# Sizes of which all tiles, some or none are cut; the last ones by the rule, which must cut.
+split() {
+    local fn variant head size sizes
+    for e in 64 80; do
+        module tests/gpu/split.fk --bind E=$e || return
+        for fn in $(sed -n 's/^fn \([a-z0-9_]*\)(.*/\1/p' tests/gpu/split.fk); do
+            : > "$work/cases"
+            head=$("$fkrun" --list --fn="$fn" "$mod" | head -n 1)
+            if [[ $head == *" S="* ]]; then sizes=("1 2 1 1300" "2 1 9 2100" "1 1 70 1100" "1 1 1200 1090")
+            else sizes=("2 8 0 1300" "1 4 0 3000" "3 8 0 700"); fi
+            [ $e = 80 ] && sizes=("${sizes[0]}")
+            [ "$e $fn" = "64 plain" ] && sizes+=("17 32 0 1030")
+            for variant in $("$fkrun" --list --fn="$fn" "$mod" | sed -n 's/.*variant=\(online[^ ]*_split\) .*/\1/p'); do
+                for size in "${sizes[@]}"; do
+                    read -r b h s t <<< "$size"
+                    size="-s B=$b -s H=$h -s T=$t"
+                    [ "$s" = 0 ] || size+=" -s S=$s"
+                    echo "--device=emu --check --check-seconds=5 --repeat=2 --fn=$fn $size --variant=$variant $mod" >> "$work/cases"
+                done
+            done
+            run
+            run FK_EMU_SMS=2 FK_EMU_SEED=3
+        done
+        echo "--device=emu --check --check-seconds=5 --fn=plain -s B=1 -s H=8 -s T=3000 $mod" > "$work/cases"
+        run
+        grep -q '_split$' "$work/log" || { echo "FAIL not cut by the rule: $(cat "$work/log")"; fail=$((fail + 1)); }
+    done
+}
+
 case $what in
 edges) edges ;;
 examples) drawn examples/*.fk ;;
@@ -234,6 +264,7 @@ unaligned) unaligned ;;
 reduce) reduce tests/gpu/reduce.fk 72 136 80 136 264 48 ;;
 states) reduce tests/gpu/states.fk 72 136 80 136 1100 48 ;;
 picks) picks ;;
+split) split ;;
 *) exit 2 ;;
 esac
 echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"
