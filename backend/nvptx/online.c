@@ -294,11 +294,11 @@ static void emit_body(On *on) {
 
 /* ---- the kernel ---- */
 
-static void need(On *on, int id) {
+void on_need(On *on, int id) {
     const TInst *i = on->l->def[id];
     if (on->needed[id]) return;
     on->needed[id] = true;
-    for (int k = 0; i && k < i->nargs; k++) need(on, i->args[k]);
+    for (int k = 0; i && k < i->nargs; k++) on_need(on, i->args[k]);
 }
 
 /* Everything but what leads to a step or to a condition that is looked at in whole blocks. */
@@ -361,7 +361,8 @@ static void facts(On *on) {
     }
     on->lags &= frames;
     for (int k = 0; k < o->nrows; k++)
-        if (o->row[k].c->frame < 0) need(on, o->row[k].step->args[1]);
+        if (o->row[k].c->frame < 0) on_need(on, o->row[k].step->args[1]);
+    on_mask_facts(on);
     for (int p = 0; p < o->nproducts; p++) {
         int f = o->product[p].factor, id = o->product[p].element;
         const TInst *i = l->def[id];

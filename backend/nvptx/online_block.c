@@ -70,10 +70,7 @@ void on_block_open(On *on, OnBlock *b, Val i) {
     b->at = LLVMBuildMul(l->b, i, i32c(l, on->t.j), "");
     b->at = LLVMBuildAdd(l->b, b->at, on->w.col, "");
     b->col = LLVMBuildZExt(l->b, b->at, l->i64, "");
-    for (int r = 0; r < ROWS_HELD && b->masked; r++) {
-        b->lo[r] = LLVMBuildSub(l->b, on->lo[r], b->at, "");
-        b->hi[r] = LLVMBuildSub(l->b, on->hi[r], b->at, "");
-    }
+    on_mask_open(on, b);
     int early = on->lags && !b->first ? on->t.early : 0;
     bool many = word_regs(on, on->t.j) > most_words(on);
     for (int at = 0, n; at < on->t.j; at += n) {
@@ -95,27 +92,6 @@ Val on_element(On *on, int id, DType as, int r, int c) {
     int n = l->axis[on->o.j].count;
     Val v = f.v[frag_at(l, frag_live(l, all), r * n + c, f.mask)];
     return type_widen(l, l->type[id], as, v);
-}
-
-/* Is the element in the domain of the step? NULL: yes. */
-Val on_condition(On *on, OnBlock *b, const OnSlab *p, const OnlineInst *x, int r, int c) {
-    Lower *l = on->l;
-    Val all = NULL;
-    Val at = i32c(l, p->from + (int)p->j.step[c]);
-    if (b->masked && on->cut_hi) all = LLVMBuildICmp(l->b, LLVMIntSGT, b->hi[r], at, "");
-    if (b->masked && on->cut_lo) {
-        Val in = LLVMBuildICmp(l->b, LLVMIntSLE, b->lo[r], at, "");
-        all = all ? LLVMBuildAnd(l->b, all, in, "") : in;
-    }
-    AxisSet mask = frag_live(l, axis_bit(on->o.rows) | axis_bit(on->o.j));
-    int n = l->axis[on->o.j].count;
-    for (int g = 0; g < x->guards.n; g++) {
-        if (b->held && on_pick_drops(on, x->guards.v[g])) continue;
-        Frag f = value_of(l, x->guards.v[g]);
-        Val in = f.v[frag_at(l, mask, r * n + c, f.mask)];
-        all = all ? LLVMBuildAnd(l->b, all, in, "") : in;
-    }
-    return all;
 }
 
 /* ---- the body ---- */
@@ -163,7 +139,8 @@ static void open_words(On *on, const OnBlock *b) {
     }
 }
 
-enum Turn { EARLY, UNFRAMED, FRAMED };
+/* Before the scores; what is stepped without a frame; the rest without; with one. */
+enum Turn { EARLY, NEEDED, UNFRAMED, FRAMED };
 
 static void emit_turn(On *on, const OnBlock *b, const OnSlab *p, enum Turn turn) {
     for (int k = 0; k < on->o.body.n; k++) {
@@ -171,7 +148,10 @@ static void emit_turn(On *on, const OnBlock *b, const OnSlab *p, enum Turn turn)
         if (x->factor || x->i->kind == T_STEP || is_words(on, x->i)) continue;
         if (left_out(on, b, x->i)) continue;
         bool early = x->early && !on->deferred[x->i->id];
-        enum Turn its = x->framed ? FRAMED : early ? EARLY : UNFRAMED;
+        enum Turn its = x->framed              ? FRAMED
+                        : early                ? EARLY
+                        : on->needed[x->i->id] ? NEEDED
+                                               : UNFRAMED;
         if (its == turn) emit(on, b, p, x->i);
     }
 }
@@ -357,6 +337,8 @@ void on_block_values(On *on, OnBlock *b, OnState *s) {
         on_slab_enter(on, &b->slab[p]);
         show_scores(on, b, &b->slab[p]);
         open_words(on, b);
+        emit_turn(on, b, &b->slab[p], NEEDED);
+        on_mask(on, b, &b->slab[p]);
         emit_turn(on, b, &b->slab[p], UNFRAMED);
         slab_leave(on, &b->slab[p]);
         load_waiting(on, b);
@@ -393,18 +375,21 @@ void on_block_values(On *on, OnBlock *b, OnState *s) {
 /* ---- factors of the products to come ---- */
 
 static void one_factor(On *on, OnBlock *b, int f, Val *value) {
-    Lower *l = on->l;
     const OnlineInst *step = NULL;
-    for (int p = 0; p < on->o.nproducts && !step; p++)
-        if (on->o.product[p].factor == f) step = on_step(on, on->o.product[p].step);
+    const TCarry *sum = NULL;
+    for (int p = 0; p < on->o.nproducts && !step; p++) {
+        if (on->o.product[p].factor != f) continue;
+        step = on_step(on, on->o.product[p].step);
+        sum = on->o.product[p].c;
+    }
     for (int p = 0; p < b->slabs; p++) {
         OnSlab *slab = &b->slab[p];
         on_slab_enter(on, slab);
         for (int r = 0; r < ROWS_HELD; r++)
             for (int c = 0; c < slab->cols / 4; c++) {
-                Val v = on_element(on, on->factor_value[f], DT_f32, r, c);
-                Val in = on_condition(on, b, slab, step, r, c);
-                if (in) v = LLVMBuildSelect(l->b, in, v, const_real(l, 0), "");
+                int id = on->factor_value[f];
+                Val v = on_element(on, id, DT_f32, r, c);
+                v = on_taken(on, b, slab, step, sum, id, v, r, c);
                 int at = c + slab->from / 4;
                 value[at / 2 * 4 + r * 2 + at % 2] = v;
             }

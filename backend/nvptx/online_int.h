@@ -2,7 +2,8 @@
  * tile), online_next.c (tile after tile), online_load.c (who loads), online_page.c (where, if data
  * say), online_tile.c (who multiplies: the blocks of a tile, and what follows them), online_split.c
  * and online_merge.c (parts of a tile), online_block.c (a block: what is computed of its elements),
- * online_row.c (what is carried over rows, and frames), online_exp.c (exponentials of sums),
+ * online_row.c (what is carried over rows, and frames), online_mask.c (elements that are out),
+ * online_exp.c (exponentials of sums),
  * online_index.c (what is made of indices), online_bring.c (what else is read, by TMA),
  * online_scrub.c (factors that no row has), online_pick.c (which blocks), online_words.c (who says
  * so). */
@@ -12,7 +13,16 @@
 #include "backend/nvptx/wgmma_int.h"
 #include "ir/online.h"
 
-enum { ROWS_HELD = 2 }; /* of 64, by a thread */
+enum {
+    ROWS_HELD = 2, /* of 64, by a thread */
+    ON_BITS = 2    /* of bits of a thread's elements of a block's row */
+};
+
+/* What an element that is out is, or is not; see online_mask.c. */
+typedef struct OnOut {
+    enum { OUT_ANY, OUT_IS, OUT_ISNT } kind;
+    double v;
+} OnOut;
 
 /* Where it is used, an index is taken for no further from 0 than `most`. */
 typedef struct OnBound {
@@ -44,6 +54,9 @@ typedef struct On {
     bool *words;             /* per value: loaded as words of two neighbours */
     int word_regs;           /* of 8 columns */
     bool *deferred;          /* per value: needs no score, waits for them all the same */
+    OnOut *out;              /* per value: in the loop, of elements that are out */
+    int masks[ONLINE_ROWS], nmasks; /* rows: frames, what they fold is masked where it is made */
+    bool masks_guards;              /* by guards, too, which all steps have */
     VEC(OnBound) bounds;
     int factor_value[ONLINE_PRODUCTS]; /* per factor: what is rounded to make it */
     DType factor_type[ONLINE_PRODUCTS];
@@ -85,10 +98,10 @@ enum { SLABS = 8 };
 
 typedef struct OnBlock {
     bool masked, first;
-    bool held;                        /* conditions that can be known (online_pick.c) hold */
-    Val next;                         /* i32: where blocks are picked, the word of the next */
-    Val at, col;                      /* i32, i64: the thread's first column */
-    Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds, from that column on; where masked */
+    bool held;                  /* conditions that can be known (online_pick.c) hold */
+    Val next;                   /* i32: where blocks are picked, the word of the next */
+    Val at, col;                /* i32, i64: the thread's first column */
+    Val in[ROWS_HELD][ON_BITS]; /* bits: elements within the bounds; where masked */
     Val *score[ONLINE_SCORES];
     OnSlab slab[SLABS];
     int slabs, loaded;                      /* loaded: of how many all words were */
@@ -120,6 +133,7 @@ void on_decode(On *on, Val item);
 void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi);
 Val on_clamp32(On *on, Val v);      /* i64 to i32, of what is nearly in range */
 Val on_past_bars(On *on);           /* i32: behind all barriers */
+void on_need(On *on, int id);       /* marks what a step without a frame needs */
 void on_emit_value(On *on, int id); /* and what it needs, unless it is there */
 
 /* ---- online_next.c ---- */
@@ -181,10 +195,19 @@ void on_block_open(On *on, OnBlock *b, Val i);
 void on_block_early(On *on, OnBlock *b);              /* what needs no score */
 void on_block_values(On *on, OnBlock *b, OnState *s); /* all but the products */
 void on_block_factors(On *on, OnBlock *b, OnState *s);
-Val on_condition(On *on, OnBlock *b, const OnSlab *p, const OnlineInst *x, int r, int c);
 void on_slab_enter(On *on, const OnSlab *p);
 Val on_element(On *on, int id, DType as, int r, int c); /* at the open slab */
 const OnlineInst *on_step(const On *on, const TInst *step);
+
+/* ---- online_mask.c ---- */
+void on_mask_facts(On *on);
+void on_mask_open(On *on, OnBlock *b);
+void on_mask(On *on, const OnBlock *b, const OnSlab *p); /* in the open slab: frames' elements */
+/* i1: is an element in the domain of a step? NULL: yes. */
+Val on_condition(On *on, const OnBlock *b, const OnSlab *p, const OnlineInst *x, int r, int c);
+/* v, an element of value `id`, for step x of c: what changes nothing where it is not in. */
+Val on_taken(On *on, const OnBlock *b, const OnSlab *p, const OnlineInst *x, const TCarry *c,
+             int id, Val v, int r, int col);
 
 /* ---- online_row.c ---- */
 void on_rows_init(On *on, OnState *s);

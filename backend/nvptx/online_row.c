@@ -113,8 +113,7 @@ static void fold_row(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, in
     }
     for (int c = 0; c < p->cols / 4; c++) {
         Val v = on_element(on, x->step->args[1], x->c->type, r, c);
-        Val in = on_condition(on, b, p, step, r, c);
-        if (in) v = LLVMBuildSelect(l->b, in, v, identity(l, x->c->red, x->c->type), "");
+        v = on_taken(on, b, p, step, x->c, x->step->args[1], v, r, c);
         Val *to = &chain[c % CHAINS];
         *to = *to ? on_join(on, x->c, *to, v) : v;
     }
