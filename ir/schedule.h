@@ -126,6 +126,10 @@ typedef struct Schedule {
     int promote;      /* elements of the outermost loop that the tensor core sums alone; 0: all */
     int pieces, sets; /* with promote; 0 reads as 1 */
     bool pingpong, turns, persistent;
+    bool wide; /* plain tier: accesses along axes with vec > 1 are of whole vectors (guarded), and
+                  loops join their blocks by trees */
+    bool held; /* loops over whole axes: a tile holds them (guarded), and what one loop computed
+                  the next one has */
     bool dynamic;   /* persistent: a CTA takes the next tile that nobody has */
     const Ix *cost; /* predicted nanoseconds, of sizes; NULL: not said. Not in the text. */
 } Schedule;

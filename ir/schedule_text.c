@@ -11,6 +11,7 @@
  *               | "cluster" INT INT INT | "raster" INT | "split" INT | "halves" INT
  *               | "promote" INT ["pieces" INT] ["sets" INT]
  *               | "pingpong" | "turns" | "persistent" | "dynamic"
+ *               | "wide" | "held"
  *     VALUE    := "%" INT
  *
  * What is absent is 0 (no such thing). An example:
@@ -109,6 +110,8 @@ void schedule_print(Str *out, const Schedule *s, const TProg *t) {
     if (s->dynamic) str_add(out, "  dynamic\n");
     if (s->turns) str_add(out, "  turns\n");
     if (s->persistent) str_add(out, "  persistent\n");
+    if (s->wide) str_add(out, "  wide\n");
+    if (s->held) str_add(out, "  held\n");
     str_add(out, "}\n");
 }
 
@@ -222,6 +225,8 @@ static bool read_line(Reader *r) {
     if (text_accept(t, "dynamic")) return s->dynamic = true;
     if (text_accept(t, "turns")) return s->turns = true;
     if (text_accept(t, "persistent")) return s->persistent = true;
+    if (text_accept(t, "wide")) return s->wide = true;
+    if (text_accept(t, "held")) return s->held = true;
     return false;
 }
 

@@ -238,6 +238,7 @@ static const TInst *lone_inner(const Facts *f) {
 static void lay_loops(Facts *f, Arena *a, Schedule *s, int lanes, int regs) {
     for (int i = 0; i < f->loops.n; i++) {
         const TInst *loop = f->loops.v[i];
+        if (laid(s, loop->axis)) continue;
         SAxis *x = layout(a, s, loop->axis, lanes, regs_for(f, loop->axis, regs));
         x->shared = i > 0;
     }
@@ -320,9 +321,15 @@ static void fold_shape(Facts *f, Arena *a, Schedule *s) {
     lay_rest(f, a, s, lanes < THREADS ? THREADS / lanes : 1);
 }
 
+static bool has_store(const TInst *loop) {
+    for (int k = 0; k < loop->body.inst.n; k++)
+        if (loop->body.inst.v[k]->kind == T_STORE) return true;
+    return false;
+}
+
 static bool loop_is_cuttable(const Facts *f) {
     for (int i = 0; i < f->loops.n; i++)
-        if (f->loops.v[i]->carries.n == 0) return false;
+        if (f->loops.v[i]->carries.n == 0 && !has_store(f->loops.v[i])) return false;
     return f->loops.n > 0;
 }
 
@@ -363,6 +370,7 @@ bool pass_schedule(PassCtx *cx, Graph *g) {
         const Ix *cost = schedule_wgmma(cx, s);
         schedule_online(cx, s);
         s->why = s->schedules.n ? NULL : schedule_why(cx, s);
+        schedule_rows(cx, s);
         Schedule *general = schedule_general(cx->arena, s->tile, cx);
         general->cost = cost;
         vec_push(cx->arena, &s->schedules, general);

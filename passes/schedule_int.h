@@ -15,6 +15,8 @@ void schedule_online(PassCtx *cx, Step *step);
 /* Why a program that multiplies matrices has no schedule yet; NULL: it does not, or the target has
  * no tensor cores that are used. */
 const char *schedule_why(const PassCtx *cx, const Step *step);
+/* Of pointwise work and of rows. */
+void schedule_rows(PassCtx *cx, Step *step);
 
 /* The program with one more axis of the grid, at `at` among all (schedule_view.c). ix makes of an
  * index expression of the program one of the copy. */

@@ -13,6 +13,7 @@
 #include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/merge_int.h"
 #include "backend/nvptx/ptx_int.h"
+#include "backend/nvptx/rows_int.h"
 
 /* Types of values; on which axes they depend. */
 static void types_block(Lower *l, const TBlock *b) {
@@ -33,7 +34,7 @@ void values_find(Lower *l) {
 /* ---- carried values
  * ---------------------------------------------------------------------------------- */
 
-static Frag carry_state(Lower *l, int id) {
+Frag carry_now(Lower *l, int id) {
     const CarryState *c = l->carry[id];
     Frag f = frag_new(l, c->mask);
     FK_ASSERT(f.n == c->n);
@@ -52,7 +53,7 @@ static Val as_frame(Lower *l, const TCarry *frame, Val v) {
 
 Frag carry_read(Lower *l, int id) {
     const CarryState *c = l->carry[id];
-    Frag f = carry_state(l, id);
+    Frag f = carry_now(l, id);
     for (int i = 0; i < f.n && c->open && c->is_frame; i++) f.v[i] = as_frame(l, c->c, f.v[i]);
     return f;
 }
@@ -126,7 +127,7 @@ Val rescale_factor(Lower *l, const CarryState *s, int elem, Val old, Val new) {
 /* After the loop: states under a frame at its identity are what that makes of them. */
 static void carry_to_true_frame(Lower *l, const CarryState *s) {
     const CarryState *frame = l->carry[s->c->frame];
-    Frag now = carry_state(l, frame->c->id);
+    Frag now = carry_now(l, frame->c->id);
     for (int i = 0; i < s->n; i++) {
         Val m = now.v[frag_at(l, s->mask, i, frame->mask)];
         Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[i], "");
@@ -153,8 +154,8 @@ static void carry_close(Lower *l, CarryState *s) {
 }
 
 /* The states in the frame of `moved` follow it from `old` (a fragment of its mask). */
-static void frame_moved(Lower *l, const CarryState *moved, const Frag *old) {
-    Frag now = carry_state(l, moved->c->id);
+void carry_moved(Lower *l, const CarryState *moved, const Frag *old) {
+    Frag now = carry_now(l, moved->c->id);
     for (int id = 0; id < l->t->nvalues; id++) {
         CarryState *s = l->carry[id];
         if (!s || s->c->frame != moved->c->id) continue;
@@ -172,7 +173,7 @@ void emit_step(Lower *l, const TInst *i) {
     Frag elem = value_of(l, i->args[1]);
     DType from[2] = {s->c->type, l->type[i->args[1]]};
     Frag old = {0};
-    if (s->is_frame) old = carry_state(l, s->c->id);
+    if (s->is_frame) old = carry_now(l, s->c->id);
     /* Every element of the loop's axes joins, whether or not its value differs. */
     AxisSet folded = frag_live(l, s->inner);
     Frag all = frag_new(l, s->mask | folded);
@@ -195,7 +196,7 @@ void emit_step(Lower *l, const TInst *i) {
         Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[c], "");
         LLVMBuildStore(l->b, LLVMBuildOr(l->b, any, yes, ""), s->stepped[c]);
     }
-    if (s->is_frame) frame_moved(l, s, &old);
+    if (s->is_frame) carry_moved(l, s, &old);
 }
 
 /* ---- loops
@@ -237,7 +238,10 @@ static Val emit_range(Lower *l, const TInst *i, Val first, Val limit, int regs, 
     Val e = LLVMBuildPhi(l->b, l->i64, name);
     LLVMAddIncoming(e, &first, &before, 1);
     axis_open(l, i->axis, e, regs, vec, end);
-    emit_block(l, &i->body);
+    if (l->s->wide)
+        rows_block(l, i);
+    else
+        emit_block(l, &i->body);
     l->axis[i->axis].open = false;
     Val next = LLVMBuildAdd(l->b, e, i64c(l, (int64_t)m->lanes * regs * vec), "");
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(l->b);
@@ -255,6 +259,11 @@ static Val emit_range(Lower *l, const TInst *i, Val first, Val limit, int regs, 
 void emit_loop(Lower *l, const TInst *i) {
     const AxisMap *m = &l->map[i->axis];
     for (int c = 0; c < i->carries.n; c++) carry_open(l, i, &i->carries.v[c]);
+    if (rows_held(l, i)) {
+        rows_loop(l, i);
+        for (int c = 0; c < i->carries.n; c++) carry_close(l, l->carry[i->carries.v[c].id]);
+        return;
+    }
     Frag lo_f = frag_ix(l, i->lo), hi_f = frag_ix(l, i->hi);
     Val lo = frag_only(&lo_f, "a loop's bound"), hi = frag_only(&hi_f, "a loop's bound");
     Val shift = LLVMBuildMul(l->entry, axis_lane(l, i->axis), i64c(l, m->vec), "");
@@ -264,7 +273,7 @@ void emit_loop(Lower *l, const TInst *i) {
         Val limit = LLVMBuildAdd(l->b, LLVMBuildAdd(l->b, hi, shift, ""), i64c(l, 1 - block), "");
         e = emit_range(l, i, e, limit, m->regs, m->vec, NULL);
     }
-    emit_range(l, i, e, hi, 1, m->vec, m->vec > 1 ? hi : NULL);
+    emit_range(l, i, e, hi, 1, m->vec, m->vec > 1 && !l->s->wide ? hi : NULL);
     if (m->lanes > 1 && i->carries.n) merge_lanes(l, i, m->dim);
     for (int c = 0; c < i->carries.n; c++) carry_close(l, l->carry[i->carries.v[c].id]);
 }

@@ -13,6 +13,7 @@
 #include "backend/nvptx/head_int.h"
 #include "backend/nvptx/nvptx_int.h"
 #include "backend/nvptx/ptx_int.h"
+#include "backend/nvptx/rows_int.h"
 #include "ir/online.h"
 
 #include <string.h>
@@ -175,6 +176,11 @@ static void grid_axis(Lower *l, int a, Val start) {
         Val shift = LLVMBuildMul(l->entry, axis_lane(l, a), i64c(l, m->vec), "");
         first = LLVMBuildAdd(l->b, start, shift, "");
     }
+    if (l->s->wide && m->vec > 1) {
+        bool all = ix_is_const(extent_ix, &extent_const) && extent_const % size == 0;
+        wide_open(l, a, first, all ? NULL : uniform_ix(l, extent_ix));
+        return;
+    }
     bool known = ix_is_const(extent_ix, &extent_const), once = l->once >> a & 1;
     bool empty = once && (!known || !extent_const);
     bool whole = (size == 1 || (known && extent_const % size == 0)) && !empty;
@@ -317,6 +323,8 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     LLVMPositionBuilderAtEnd(l->b, code);
     axes_layout(l);
     values_find(l);
+    l->unit_last = l->s->wide;
+    if (l->s->held) l->held = ARENA_ARRAY(l->arena, AxisState, l->t->axes.n + 1);
     l->once = tile_all_once(l->t, l->deps);
     k->tiles = tile_total(l);
     k->grid = ix_min(l->t->ix, k->tiles, ix_const(l->t->ix, INT32_MAX));
@@ -329,6 +337,7 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     LLVMBuildBr(l->frame, entry);
     LLVMBuildBr(l->entry, code);
     shared_finish(l);
+    if (l->s->wide) wide_guards(l, k);
     bool ok = params_finish(l, k, d) && shared_fits(l, k, d);
     if (ok) kernel_loop(l, k);
     LLVMDisposeBuilder(l->frame);
@@ -379,7 +388,7 @@ static bool is_online(Arena *a, const TProg *t) {
 bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
                    const BackendOptions *o, Diags *d, Kernel *k, Str *llvm) {
     bool general = sch->move == MOVE_plain && sch->mul == MUL_fma;
-    const char *name = general ? s->name : arena_printf(a, "%s_%s", s->name, sch->name);
+    const char *name = general && !sch->wide ? s->name : arena_printf(a, "%s_%s", s->name, sch->name);
     *k = (Kernel){.name = entry_name(a, name), .arch = o->target->name};
     k->stats = KSTATS_NONE;
     if (!general && (sch->move != MOVE_tma || sch->mul != MUL_wgmma)) {

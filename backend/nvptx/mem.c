@@ -7,6 +7,7 @@
  */
 #include "backend/nvptx/mem_int.h"
 #include "backend/nvptx/ptx_int.h"
+#include "backend/nvptx/rows_int.h"
 
 static Val add64(Lower *l, const void *ctx, const Val *in) {
     (void)ctx;
@@ -194,6 +195,8 @@ static void in_some_too(Lower *l, AxisSet deps, Address *at) {
 Frag emit_load(Lower *l, const TInst *i) {
     const TTensor *t = &l->t->tensors.v[i->tensor];
     if (t->rank == 0 && t->mem == TM_IN) return frag_one(l, load_scalar(l, t));
+    Frag wide;
+    if (wide_load(l, i, &wide)) return wide;
     Address at = mem_address(l, t, i->ix, i->nix, i->checked);
     in_range_too(l, l->deps[i->id], &at);
     in_some_too(l, l->deps[i->id], &at);
@@ -375,9 +378,10 @@ void emit_store(Lower *l, const TInst *i) {
         store_pairs(l, i, t, pairs);
         return;
     }
+    Val first = first_copy(l);
+    if (!once && wide_store(l, i, first)) return;
     Address at = mem_address(l, t, i->ix, i->nix, 0);
     Frag v = value_of(l, i->args[0]);
-    Val first = first_copy(l);
     int bits = dtype_bits(t->type);
     if (bits == 4) {
         store_nibbles(l, i, t, &at, &v, first);

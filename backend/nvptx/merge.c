@@ -18,14 +18,14 @@ enum { SHARED_LIMIT = 32768 };
 typedef struct Part {
     const CarryState *c;
     int elem, frame;
-    bool flag;
+    bool flag, settled;
     Val v;
 } Part;
 
 typedef VEC(Part) Parts;
 
 static bool flagged_frame(const Part *p) {
-    return !p->flag && p->c->c->frame >= 0;
+    return !p->flag && !p->settled && p->c->c->frame >= 0;
 }
 
 static int part_of(const Parts *ps, const CarryState *c, int elem) {
@@ -35,22 +35,23 @@ static int part_of(const Parts *ps, const CarryState *c, int elem) {
 }
 
 /* Frames before what follows them. */
-static void collect(Lower *l, const TInst *loop, Parts *ps) {
+static void collect(Lower *l, const TInst *loop, enum Merge which, Parts *ps) {
     for (int turn = 0; turn < 2; turn++)
         for (int k = 0; k < loop->carries.n; k++) {
             const CarryState *c = l->carry[loop->carries.v[k].id];
             bool follows = c->c->frame >= 0;
-            if (follows != (turn == 1)) continue;
+            if (follows != (turn == 1) || (which != MERGE_ALL && follows != (which == MERGE_SETTLED)))
+                continue;
             for (int e = 0; e < c->n; e++) {
-                Part p = {c, e, -1, false, NULL};
-                if (follows) {
+                Part p = {c, e, -1, false, which == MERGE_SETTLED, NULL};
+                if (follows && !p.settled) {
                     const CarryState *f = l->carry[c->c->frame];
                     p.frame = part_of(ps, f, frag_at(l, c->mask, e, f->mask));
                     if (p.frame < 0) FK_BUG("a frame that is no carry of the same loop");
                 }
                 vec_push(l->arena, ps, p);
                 if (!c->stepped) continue;
-                Part flag = {c, e, -1, true, NULL};
+                Part flag = {c, e, -1, true, false, NULL};
                 vec_push(l->arena, ps, flag);
             }
         }
@@ -184,8 +185,12 @@ static void join_some(Lower *l, const Shape *s, int stride, Part *p, int n, int 
 }
 
 void merge_lanes(Lower *l, const TInst *loop, int dim) {
+    merge_lanes_of(l, loop, dim, MERGE_ALL);
+}
+
+void merge_lanes_of(Lower *l, const TInst *loop, int dim, enum Merge which) {
     Parts ps = {0};
-    collect(l, loop, &ps);
+    collect(l, loop, which, &ps);
     Shape s = shape_of(l, dim);
     bool framed = false;
     for (int i = 0; i < ps.n; i++) framed |= flagged_frame(&ps.v[i]);

@@ -8,6 +8,10 @@
  * and every lane holds the result. All threads of the CTA are here. */
 void merge_lanes(Lower *l, const TInst *loop, int dim);
 
+/* The same of some: those without a frame; those with one that all lanes have already. */
+enum Merge { MERGE_ALL, MERGE_FREE, MERGE_SETTLED };
+void merge_lanes_of(Lower *l, const TInst *loop, int dim, enum Merge which);
+
 /* rescale(old, new) of element `elem` of a carry; 1 where the frame did not move, or was at its
  * identity. */
 Val rescale_factor(Lower *l, const CarryState *s, int elem, Val old, Val new);

@@ -133,6 +133,10 @@ typedef struct Lower {
     Map reals;   /* an i64 -> RealOf *: the same number, as an f32 */
     Val shared;  /* placeholder of the shared buffer; NULL: none */
     int shared_bytes;
+    int *wide_bytes;     /* by tensor: bytes of its widest access of a vector; NULL: none */
+    AxisState *held;     /* by axis: of rows that are held */
+    VEC(const TInst *) known; /* computed of held rows */
+    const TInst **same;  /* by value: what it is the same as */
     bool math;      /* a function of libclc is used */
     bool unit_last; /* the last dimension of every tensor has stride 1: guarded */
     bool online;    /* wgmma, and products of what was made of products */
@@ -218,6 +222,9 @@ Frag load_of_words(Lower *l, const TInst *i, const Frag *words);
  * ------------------------------------------------------ */
 
 Frag carry_read(Lower *l, int id);
+Frag carry_now(Lower *l, int id); /* the state */
+/* The states in the frame of `moved` follow it from `old`. */
+void carry_moved(Lower *l, const CarryState *moved, const Frag *old);
 void emit_loop(Lower *l, const TInst *i);
 void emit_step(Lower *l, const TInst *i);
 void values_find(Lower *l);

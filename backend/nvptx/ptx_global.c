@@ -48,3 +48,59 @@ void ptx_load_floats(Lower *l, Val ptr, int64_t offset, Val *v) {
                       LLVMStructTypeInContext(l->cx, f, 4, 0), &ptr, 1);
     for (unsigned i = 0; i < 4; i++) v[i] = LLVMBuildExtractValue(l->b, all, i, "");
 }
+
+static const char *const words_name[] = {"b32", "v2.b32", "v4.b32"};
+
+void ptx_load_wide(Lower *l, int bytes, Val ptr, int64_t offset, Val pred, Val *word) {
+    if (bytes < 4) {
+        word[0] = LLVMBuildZExt(l->b, ptx_load_at(l, bytes, ptr, offset, pred), l->i32, "");
+        return;
+    }
+    int n = bytes / 4;
+    Str s = {0}, c = {0};
+    if (pred)
+        for (int k = 0; k < n; k++) str_printf(&s, "mov.b32 $%d, 0;\n\t", k);
+    if (pred) str_printf(&s, "@$%d ", n + 1);
+    str_printf(&s, "ld.global.nc.%s %s", words_name[n / 2], n > 1 ? "{" : "");
+    for (int k = 0; k < n; k++) str_printf(&s, k ? ", $%d" : "$%d", k);
+    str_printf(&s, "%s, [$%d+%lld];", n > 1 ? "}" : "", n, (long long)offset);
+    for (int k = 0; k < n; k++) str_add(&c, pred ? "=&r," : "=r,");
+    str_add(&c, pred ? "l,b" : "l");
+    Ty type[4] = {l->i32, l->i32, l->i32, l->i32};
+    Ty ret = n > 1 ? LLVMStructTypeInContext(l->cx, type, (unsigned)n, 0) : l->i32;
+    Val arg[2] = {ptr, pred};
+    Val all = ptx_asm(l, arena_strdup(l->arena, str_get(&s)), arena_strdup(l->arena, str_get(&c)),
+                      ASM_PURE, ret, arg, pred ? 2 : 1);
+    for (int k = 0; k < n; k++)
+        word[k] = n > 1 ? LLVMBuildExtractValue(l->b, all, (unsigned)k, "") : all;
+    str_free(&s);
+    str_free(&c);
+}
+
+void ptx_store_wide(Lower *l, int bytes, Val ptr, int64_t offset, const Val *word, Val pred) {
+    if (bytes < 4) {
+        Ty t = bytes == 2 ? l->i16 : l->i8;
+        Val v = LLVMTypeOf(word[0]) == t ? word[0] : LLVMBuildTrunc(l->b, word[0], t, "");
+        Val by = LLVMConstInt(l->i64, (uint64_t)offset, 1);
+        if (offset) ptr = LLVMBuildGEP2(l->b, l->i8, ptr, &by, 1, "");
+        ptx_store(l, bytes, ptr, v, pred);
+        return;
+    }
+    int n = bytes / 4;
+    Str s = {0}, c = {0};
+    if (pred) str_printf(&s, "@$%d ", n + 1);
+    str_printf(&s, "st.global.%s [$0+%lld], %s", words_name[n / 2], (long long)offset,
+               n > 1 ? "{" : "");
+    for (int k = 0; k < n; k++) str_printf(&s, k ? ", $%d" : "$%d", k + 1);
+    str_add(&s, n > 1 ? "};" : ";");
+    str_add(&c, "l,");
+    for (int k = 0; k < n; k++) str_add(&c, "r,");
+    str_add(&c, pred ? "b,~{memory}" : "~{memory}");
+    Val arg[6] = {ptr};
+    for (int k = 0; k < n; k++) arg[k + 1] = word[k];
+    arg[n + 1] = pred;
+    ptx_asm(l, arena_strdup(l->arena, str_get(&s)), arena_strdup(l->arena, str_get(&c)), ASM_EFFECT,
+            none(l), arg, (unsigned)n + 1 + (pred != NULL));
+    str_free(&s);
+    str_free(&c);
+}

@@ -30,6 +30,10 @@ Val ptx_load_at(Lower *l, int bytes, Val ptr, int64_t offset, Val pred);
 void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred);
 void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred); /* pred: given */
 
+/* `bytes` of 1 to 16 at ptr + offset as words of 32 bits (of fewer: the low bits of one). */
+void ptx_load_wide(Lower *l, int bytes, Val ptr, int64_t offset, Val pred, Val *word);
+void ptx_store_wide(Lower *l, int bytes, Val ptr, int64_t offset, const Val *word, Val pred);
+
 /* Global memory that CTAs of a launch share (ptx_global.c): u32 adding and reading that order all
  * memory of the thread before and after, with other CTAs too; a store that orders nothing; four f32
  * side by side, aligned to 16 bytes. */

@@ -1,0 +1,29 @@
+/* rows_int.h - wide accesses (wide.c) and loops over rows (rows.c) of the plain tier: schedules with
+ * `wide`. */
+#ifndef FK_NVPTX_ROWS_INT_H
+#define FK_NVPTX_ROWS_INT_H
+
+#include "backend/nvptx/nvptx_int.h"
+
+/* The elements of an axis that this thread holds from `first` on: vectors that are there or not.
+ * extent NULL: all are there. */
+void wide_open(Lower *l, int axis, Val first, Val extent);
+
+/* Loads and stores of whole vectors; false: not of this access. */
+bool wide_load(Lower *l, const TInst *i, Frag *out);
+bool wide_store(Lower *l, const TInst *i, Val first);
+
+/* What a launch must bring. */
+void wide_guards(Lower *l, Kernel *k);
+
+/* Is the loop's axis held whole by the threads? */
+bool rows_held(const Lower *l, const TInst *loop);
+/* A loop over such an axis. */
+void rows_loop(Lower *l, const TInst *loop);
+/* The body of a loop over blocks, once for the elements at hand: what the frames need comes first,
+ * and they move once. */
+void rows_block(Lower *l, const TInst *loop);
+/* A step joins all elements at hand by a tree. */
+void rows_step(Lower *l, const TInst *i);
+
+#endif

@@ -1,0 +1,237 @@
+/* wide.c - loads and stores of `vec` neighbours at once, up to 16 bytes an access: where the last
+ * index is an axis of which the thread holds vectors, and the launch brings rows that are aligned
+ * (wide_guards says so of each tensor that was accessed so). A vector is there whole or not at all:
+ * the extent is a multiple of vec.
+ */
+#include "backend/nvptx/mem_int.h"
+#include "backend/nvptx/ptx_int.h"
+#include "backend/nvptx/rows_int.h"
+
+enum { WIDEST = 16 };
+
+void wide_open(Lower *l, int axis, Val first, Val extent) {
+    AxisState *s = &l->axis[axis];
+    const AxisMap *m = &l->map[axis];
+    int n = m->regs * m->vec;
+    int64_t *step = ARENA_ARRAY(l->arena, int64_t, n);
+    *s = (AxisState){.open = true, .count = n, .raw = true, .step = step};
+    s->e = ARENA_ARRAY(l->arena, Val, n);
+    s->in = ARENA_ARRAY(l->arena, Val, n);
+    for (int i = 0; i < n; i++) {
+        step[i] = (int64_t)m->lanes * m->vec * (i / m->vec) + i % m->vec;
+        Val by = LLVMConstInt(l->i64, (uint64_t)step[i], 0);
+        s->e[i] = i ? LLVMBuildAdd(l->b, first, by, "") : first;
+        if (!extent) continue;
+        bool begins = i % m->vec == 0;
+        s->in[i] = begins ? LLVMBuildICmp(l->b, LLVMIntSLT, s->e[i], extent, "")
+                          : s->in[i / m->vec * m->vec];
+    }
+}
+
+/* The axis whose vectors lie side by side in memory; -1. */
+static int vector_axis(const Lower *l, const TInst *i, const TTensor *t) {
+    int axis;
+    if (!l->s->wide || !i->nix || i->checked || !ix_is_axis(i->ix[i->nix - 1], &axis)) return -1;
+    if (!l->axis[axis].open || l->map[axis].vec < 2 || dtype_bits(t->type) < 8) return -1;
+    for (int d = 0; d + 1 < i->nix; d++)
+        if (ix_uses_axis(i->ix[d], axis)) return -1;
+    return axis;
+}
+
+static int access_bytes(const Lower *l, const TTensor *t, int axis) {
+    int bytes = l->map[axis].vec * dtype_bits(t->type) / 8;
+    return bytes < WIDEST ? bytes : WIDEST;
+}
+
+static void remember(Lower *l, const TTensor *t, int bytes) {
+    int k = (int)(t - l->t->tensors.v);
+    if (!l->wide_bytes) l->wide_bytes = ARENA_ARRAY(l->arena, int, l->t->tensors.n);
+    if (bytes > l->wide_bytes[k]) l->wide_bytes[k] = bytes;
+}
+
+/* The same axis, of which only the first of each vector is held. */
+static AxisState firsts(Lower *l, int axis) {
+    AxisState all = l->axis[axis], some = all;
+    int vec = l->map[axis].vec;
+    int64_t *step = ARENA_ARRAY(l->arena, int64_t, all.count);
+    some.count = all.count / vec;
+    some.e = ARENA_ARRAY(l->arena, Val, some.count);
+    some.in = ARENA_ARRAY(l->arena, Val, some.count);
+    for (int k = 0; k < some.count; k++) {
+        some.e[k] = all.e[k * vec];
+        some.in[k] = all.in[k * vec];
+        step[k] = all.step[k * vec];
+    }
+    some.step = step;
+    return some;
+}
+
+/* Element k of a fragment over `from`, all elements held, in one over `to` made of the firsts. */
+static int first_at(const Lower *l, AxisSet from, int k, AxisSet to, int axis) {
+    int at = 0, scale = 1;
+    for (int a = l->t->axes.n - 1; a >= 0; a--) {
+        if (!(from >> a & 1)) continue;
+        int n = l->axis[a].count, x = k % n;
+        k /= n;
+        if (a == axis) n /= l->map[a].vec, x /= l->map[a].vec;
+        if (!(to >> a & 1)) continue;
+        at += scale * x;
+        scale *= n;
+    }
+    return at;
+}
+
+static Val address_at(Lower *l, const Address *at, AxisSet mask, int k, int axis) {
+    Val off = at->off.v[first_at(l, mask, k, at->off.mask, axis)];
+    return LLVMBuildGEP2(l->b, l->i8, at->base, &off, 1, "");
+}
+
+static Address address_of(Lower *l, const TInst *i, const TTensor *t, int axis) {
+    AxisState all = l->axis[axis];
+    l->axis[axis] = firsts(l, axis);
+    Address at = mem_address(l, t, i->ix, i->nix, 0);
+    l->axis[axis] = all;
+    return at;
+}
+
+/* The bits of element v of a vector of words. */
+static Val bits_of(Lower *l, const Val *word, int bits, int v) {
+    if (bits == 64) {
+        Val lo = LLVMBuildZExt(l->b, word[2 * v], l->i64, "");
+        Val hi = LLVMBuildZExt(l->b, word[2 * v + 1], l->i64, "");
+        hi = LLVMBuildShl(l->b, hi, LLVMConstInt(l->i64, 32, 0), "");
+        return LLVMBuildOr(l->b, lo, hi, "");
+    }
+    if (bits == 32) return word[v];
+    int each = 32 / bits;
+    Val w = word[v / each];
+    unsigned by = (unsigned)(v % each * bits);
+    if (by) w = LLVMBuildLShr(l->b, w, LLVMConstInt(l->i32, by, 0), "");
+    return LLVMBuildTrunc(l->b, w, LLVMIntTypeInContext(l->cx, (unsigned)bits), "");
+}
+
+bool wide_load(Lower *l, const TInst *i, Frag *out) {
+    const TTensor *t = &l->t->tensors.v[i->tensor];
+    int axis = vector_axis(l, i, t);
+    if (axis < 0) return false;
+    int vec = l->map[axis].vec, bits = dtype_bits(t->type), each = access_bytes(l, t, axis);
+    int words = each >= 4 ? each / 4 : 1, all = vec * bits / 8;
+    remember(l, t, each);
+    Address at = address_of(l, i, t, axis);
+    AxisSet deps = frag_live(l, l->deps[i->id]) | axis_bit(axis);
+    *out = frag_new(l, at.off.mask | deps);
+    int next = mem_neighbour(l, out->mask, axis);
+    Val *word = ARENA_ARRAY(l->arena, Val, all);
+    for (int k = 0; k < out->n; k++) {
+        if (frag_coord(l, out->mask, k, axis) % vec) continue;
+        Val ptr = address_at(l, &at, out->mask, k, axis);
+        Val pred = mem_in_range(l, l->deps[i->id], out->mask, k);
+        for (int b = 0; b < all; b += each)
+            ptx_load_wide(l, each, ptr, b, pred, word + b / each * words);
+        for (int v = 0; v < vec; v++)
+            out->v[k + v * next] = type_from_bits(l, t->type, bits_of(l, word, bits, v));
+    }
+    return true;
+}
+
+/* ---- stores ---- */
+
+/* Elements of up to 32 bits side by side in words. */
+static void pack(Lower *l, DType type, Val *raw, int n, Val *word) {
+    int bits = dtype_bits(type);
+    Val part[64];
+    FK_ASSERT(n <= 64);
+    if (bits == 64) {
+        for (int v = 0; v < n; v++) {
+            word[2 * v] = LLVMBuildTrunc(l->b, raw[v], l->i32, "");
+            Val hi = LLVMBuildLShr(l->b, raw[v], LLVMConstInt(l->i64, 32, 0), "");
+            word[2 * v + 1] = LLVMBuildTrunc(l->b, hi, l->i32, "");
+        }
+        return;
+    }
+    for (int v = 0; v < n; v++) part[v] = raw[v];
+    for (bool first = true; bits < 32 && n > 1; bits *= 2, n /= 2, first = false)
+        for (int v = 0; v < n; v += 2) {
+            if (first) {
+                part[v / 2] = type_bits_pair(l, type, part[v], part[v + 1]);
+                continue;
+            }
+            Val hi = LLVMBuildZExt(l->b, part[v + 1], l->i32, "");
+            hi = LLVMBuildShl(l->b, hi, LLVMConstInt(l->i32, (unsigned)bits, 0), "");
+            part[v / 2] = LLVMBuildOr(l->b, hi, LLVMBuildZExt(l->b, part[v], l->i32, ""), "");
+        }
+    for (int v = 0; v < n; v++) word[v] = part[v];
+}
+
+bool wide_store(Lower *l, const TInst *i, Val first) {
+    const TTensor *t = &l->t->tensors.v[i->tensor];
+    int axis = vector_axis(l, i, t);
+    if (axis < 0) return false;
+    int vec = l->map[axis].vec, bits = dtype_bits(t->type), each = access_bytes(l, t, axis);
+    int words = each >= 4 ? each / 4 : 1, all = vec * bits / 8;
+    remember(l, t, each);
+    Address at = address_of(l, i, t, axis);
+    Frag v = value_of(l, i->args[0]);
+    Frag shape = frag_new(l, at.off.mask | v.mask | axis_bit(axis));
+    int next = mem_neighbour(l, shape.mask, axis);
+    Val *word = ARENA_ARRAY(l->arena, Val, all + 1), raw[64];
+    FK_ASSERT(vec <= 64);
+    for (int k = 0; k < shape.n; k++) {
+        if (frag_coord(l, shape.mask, k, axis) % vec) continue;
+        Val ptr = address_at(l, &at, shape.mask, k, axis);
+        Val pred = mem_and(l, first, mem_in_range(l, ~(AxisSet)0, shape.mask, k));
+        for (int n = 0; n < vec; n++)
+            raw[n] = stored_bits(l, i, t, v.v[frag_at(l, shape.mask, k + n * next, v.mask)]);
+        pack(l, t->type, raw, vec, word);
+        for (int b = 0; b < all; b += each)
+            ptx_store_wide(l, each, ptr, b, word + b / each * words, pred);
+    }
+    (void)bits;
+    return true;
+}
+
+/* ---- guards ---- */
+
+static void add(Lower *l, Kernel *k, KGuard g) {
+    int64_t c;
+    if (g.kind == KG_NONNEG && ix_is_const(g.ix, &c) && c >= 0) return;
+    vec_push(l->arena, &k->guards, g);
+}
+
+static void multiple(Lower *l, Kernel *k, const Ix *x, int n) {
+    IxPool *p = l->t->ix;
+    add(l, k, (KGuard){.kind = KG_NONNEG, .ix = ix_neg(p, ix_mod(p, x, ix_const(p, n)))});
+}
+
+static void guard_rows(Lower *l, Kernel *k, const TTensor *x, int bytes) {
+    IxPool *p = l->t->ix;
+    int size = dtype_bits(x->type) / 8;
+    if (bytes <= size) return;
+    if (x->mem != TM_TEMP)
+        add(l, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = bytes});
+    for (int d = 0; d + 1 < x->rank; d++) {
+        if (x->mem == TM_TEMP)
+            multiple(l, k, ix_mul(p, dense_stride(l->t, x, d), ix_const(p, size)), bytes);
+        else
+            add(l, k, (KGuard){.kind = KG_STRIDE, .index = x->id, .dim = d, .multiple = bytes});
+    }
+}
+
+void wide_guards(Lower *l, Kernel *k) {
+    IxPool *p = l->t->ix;
+    for (int n = 0; n < l->t->tensors.n; n++) {
+        const TTensor *x = &l->t->tensors.v[n];
+        if (l->wide_bytes && l->wide_bytes[n]) guard_rows(l, k, x, l->wide_bytes[n]);
+        if (x->mem != TM_TEMP && x->rank)
+            add(l, k, (KGuard){.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1});
+    }
+    for (int a = 0; a < l->t->axes.n; a++) {
+        const AxisMap *m = &l->map[a];
+        const Ix *extent = l->t->axes.v[a].extent;
+        if (m->vec > 1) multiple(l, k, extent, m->vec);
+        if (a < l->t->ngrid || !l->s->held) continue;
+        const Ix *most = ix_const(p, (int64_t)m->lanes * m->regs * m->vec);
+        add(l, k, (KGuard){.kind = KG_NONNEG, .ix = ix_sub(p, most, extent)});
+    }
+    k->cost = l->s->cost;
+}
