@@ -34,6 +34,7 @@ class Bar:
     second: float = None     # of the second output, most
     workspace: float = None  # bytes, most
     util: float = None       # share of the tensor cores' peak by cycles, least
+    share: float = None      # of the speed of a copy of as many bytes, least
 
 
 @dataclass
@@ -153,6 +154,8 @@ def put(row, r):
     errors = " ".join(f"{e:.2e}" for e in r["errors"])
     if "util" in r:
         note += " util" + "".join(f" {100 * r[s]:.1f} %" for s in ("util", "their util") if s in r)
+    if "copy" in r:
+        note += f" {100 * r['ours'] / r['copy']:.1f} % of a copy"
     if r["workspace"] > 1 << 20:
         note += f" workspace {r['workspace'] / 2**20:.0f} MB"
     print(f"{head} {r['variant']:18s} ours {r['ours']:7.2f} {theirs}  {r['ours us']:.1f} us"
@@ -244,7 +247,7 @@ def judge(bar, mine):
     j = Judged(bar, mine)
     of = lambda key: [r[key] for _, r in mine if key in r]  # noqa: E731
     errors = [r["errors"] for _, r in mine if "errors" in r]
-    wants = [bar.mean, bar.least, bar.tbs, bar.error, bar.second, bar.workspace, bar.util]
+    wants = [bar.mean, bar.least, bar.tbs, bar.error, bar.second, bar.workspace, bar.util, bar.share]
     ratios = of("ratio")
     above, below = (lambda a, b: a >= b), (lambda a, b: a <= b)
     if ratios or bar.mean or bar.least:
@@ -260,6 +263,8 @@ def judge(bar, mine):
         j.ask(("workspace", max), bar.workspace, of("workspace"), below, "{:.0f}")
     if bar.util:
         j.ask(("util", min), bar.util, of("util"), above)
+    if bar.share:
+        j.ask(("of a copy", min), bar.share, [r["ours"] / r["copy"] for _, r in mine if "copy" in r and "ours" in r], above)
     done = len(of("ours"))
     has_bar = any(w is not None for w in wants)
     passed = j.passed and done == len(mine)
