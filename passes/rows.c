@@ -9,7 +9,8 @@
  * as it is, one of a row's elements computed again (a schedule that holds a row in registers has it
  * still). What nobody else reads is no longer stored.
  *
- * Not taken: programs that a tensor core could have, and reads at other places.
+ * Not taken: programs that a tensor core could have, reads at other places, and what would walk memory
+ * across the rows where the loops walk along them, or the other way round.
  */
 #include "passes/rows_int.h"
 
@@ -64,8 +65,11 @@ static bool simple_loops(const TProg *t) {
 
 static bool joinable(PassCtx *cx, const Step *s) {
     const TProg *t = s->tile;
-    return t->ngrid >= 1 && t->axes.n <= 32 && !stores_nibbles(t) &&
-           stores_plainly(t, &t->body, true) && simple_loops(t) && !is_fast(cx, s);
+    int loads;
+    if (t->ngrid < 1 || t->axes.n > 32 || stores_nibbles(t) || !stores_plainly(t, &t->body, true) ||
+        !simple_loops(t) || rows_reused(cx->arena, t, &loads) > 1)
+        return false;
+    return loads < 2 || !is_fast(cx, s);
 }
 
 /* ---- what they read of one another ---- */
@@ -151,7 +155,7 @@ static bool lay_loops(Rows *r, RowMember *m, const TBlock *b, int depth) {
         const TInst *i = b->inst.v[k];
         if (i->kind == T_LOOP && m->axis[i->axis] < 0)
             m->axis[i->axis] = inner_axis(r, &m->t->axes.v[i->axis], depth);
-        if (i->kind == T_LOOP && m->axis[i->axis] < r->nrows) return false;
+        if (i->kind == T_LOOP && r->depth.v[m->axis[i->axis]] != depth) return false;
         if (!lay_loops(r, m, &i->body, depth + (i->kind == T_LOOP))) return false;
     }
     return true;
@@ -173,9 +177,28 @@ static bool lay_axes(Rows *r, RowMember *m) {
         }
         if (loops) return false; /* its grid is not the rows */
         if (x < 0) m->axis[a] = inner_axis(r, &m->t->axes.v[a], depth);
-        depth++;
+        if (r->depth.v[m->axis[a]] != depth++) return false;
     }
     return seen == r->nrows && lay_loops(r, m, &m->t->body, 0);
+}
+
+/* Accesses of a row's elements that walk memory along the row, less those that walk it across. */
+static int along(const Rows *r, const RowMember *m) {
+    int sum = 0;
+    for (int kind = 0; kind < 2; kind++) {
+        Accesses x = accesses(r->arena, m->t, kind ? T_STORE : T_LOAD);
+        for (int k = 0; k < x.list.n; k++) {
+            const TInst *i = x.list.v[k].i;
+            bool inner = false, last = false;
+            for (int a = 0; a < m->t->axes.n; a++) {
+                if (m->axis[a] < r->nrows) continue;
+                for (int d = 0; d < i->nix; d++) inner |= ix_uses_axis(i->ix[d], a);
+                last |= i->nix && ix_uses_axis(i->ix[i->nix - 1], a);
+            }
+            sum += !inner ? 0 : last ? 1 : -1;
+        }
+    }
+    return sum;
 }
 
 static RowMember member(Rows *r, int step) {
@@ -197,7 +220,7 @@ static bool take(Rows *r, int step, bool behind) {
         if (!meet(r->arena, &m, x, behind)) return false;
     }
     if (!joined || (!behind && has_loops(m.t))) return false;
-    if (!lay_axes(r, &m)) {
+    if (!lay_axes(r, &m) || along(r, &m) * r->along < 0) {
         r->axes.n = r->depth.n = axes;
         return false;
     }
@@ -221,6 +244,17 @@ static bool barred(const Rows *r, int step) {
     return false;
 }
 
+/* The whole stands where its last member stood: does another step before that read what `step`
+ * stores? */
+static bool needed_before(const Rows *r, int step) {
+    int last = r->members.v[r->members.n - 1].step;
+    for (int s = step + 1; s < last; s++) {
+        const TProg *t = r->plan->steps.v[s].tile;
+        if (t && !is_member(r, s) && reads(r->arena, t, r->plan->steps.v[step].tile)) return true;
+    }
+    return false;
+}
+
 static void gather(Rows *r, int first, const bool *can, const bool *taken) {
     const TProg *t = r->plan->steps.v[first].tile;
     r->nrows = t->ngrid;
@@ -231,9 +265,10 @@ static void gather(Rows *r, int first, const bool *can, const bool *taken) {
     RowMember m = member(r, first);
     for (int a = 0; a < t->ngrid; a++) m.axis[a] = a;
     if (!lay_loops(r, &m, &t->body, 0)) return;
+    r->along = along(r, &m);
     vec_push(r->arena, &r->members, m);
     for (int s = first - 1; s >= 0; s--) {
-        if (can[s] && !taken[s] && take(r, s, false)) continue;
+        if (can[s] && !taken[s] && !needed_before(r, s) && take(r, s, false)) continue;
         if (!r->plan->steps.v[s].tile) continue;
         bool feeds = false; /* what it makes is made before all that a member before it makes? */
         for (int k = 0; k < r->members.n; k++)
@@ -339,19 +374,31 @@ static void renumber_steps(PassCtx *cx, Graph *g, Plan *p) {
     p->steps.n = n;
 }
 
+/* Loops over the same extent by different axes: one axis will do, and schedules can see it. */
+static bool parted(const TProg *t) {
+    int axis = -1;
+    for (int k = 0; k < t->body.inst.n; k++) {
+        const TInst *i = t->body.inst.v[k];
+        if (i->kind != T_LOOP) continue;
+        if (axis >= 0 && axis != i->axis && t->axes.v[axis].extent == t->axes.v[i->axis].extent)
+            return true;
+        axis = i->axis;
+    }
+    return false;
+}
+
 bool pass_rows(PassCtx *cx, Graph *g) {
     if (!cx->plan || cx->plan->graph != g) pass_tile(cx, g);
     Plan *p = cx->plan;
     int n = p->steps.n;
     bool *can = ARENA_ARRAY(cx->arena, bool, n + 1), *taken = ARENA_ARRAY(cx->arena, bool, n + 1);
     bool changed = false;
-    if (n < 2) return false;
     for (int s = 0; s < n; s++) can[s] = joinable(cx, &p->steps.v[s]);
     for (int s = 0; s < n; s++) {
         if (!can[s] || taken[s] || !has_loops(p->steps.v[s].tile)) continue;
         Rows r = {.arena = cx->arena, .plan = p};
         gather(&r, s, can, taken);
-        if (r.members.n < 2) continue;
+        if (r.members.n < 2 && (r.members.n < 1 || !parted(p->steps.v[s].tile))) continue;
         TProg *t = rows_join(&r);
         if (!t) continue;
         replace(&r, g, t);

@@ -14,6 +14,7 @@ typedef struct Rows {
     Arena *arena;
     Plan *plan;
     int nrows;       /* the first axes: the grid */
+    int along;       /* > 0: the rows lie along memory, < 0: across */
     VEC(TAxis) axes; /* of the whole */
     VEC(int) depth;  /* by axis: in a nest of loops; -1: a row */
     VEC(RowMember) members;

@@ -17,6 +17,8 @@ void schedule_online(PassCtx *cx, Step *step);
 const char *schedule_why(const PassCtx *cx, const Step *step);
 /* Of pointwise work and of rows. */
 void schedule_rows(PassCtx *cx, Step *step);
+/* How many axes of the grid some load in a loop lacks and another has; loads that move in loops. */
+int rows_reused(Arena *a, const TProg *t, int *loads);
 
 /* The program with one more axis of the grid, at `at` among all (schedule_view.c). ix makes of an
  * index expression of the program one of the copy. */

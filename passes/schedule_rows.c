@@ -34,6 +34,35 @@ static bool is_plain(const TProg *t, const TBlock *b) {
     return true;
 }
 
+/* Axes of the grid that some load in a loop lacks and another has: with two of them it is a product
+ * of matrices. */
+typedef struct Reuse {
+    const TProg *t;
+    const uint64_t *deps;
+    uint64_t lacks, has;
+    int loads;
+} Reuse;
+
+static void see_reuse(Reuse *r, const TBlock *b, uint64_t open) {
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (i->kind == T_LOOP) see_reuse(r, &i->body, open | (uint64_t)1 << i->axis);
+        if (i->kind == T_GUARD) see_reuse(r, &i->body, open);
+        if (i->kind != T_LOAD || !(r->deps[i->id] & open)) continue;
+        r->lacks |= ~r->deps[i->id];
+        r->has |= r->deps[i->id];
+        r->loads++;
+    }
+}
+
+int rows_reused(Arena *a, const TProg *t, int *loads) {
+    Reuse r = {.t = t, .deps = tile_deps(a, t)};
+    see_reuse(&r, &t->body, 0);
+    *loads = r.loads;
+    uint64_t grid = ((uint64_t)1 << t->ngrid) - 1;
+    return __builtin_popcountll(r.lacks & r.has & grid);
+}
+
 /* The axis of all loops; -1: there are none; -2: there are several. */
 static int loop_axis(const TProg *t) {
     int axis = -1;
@@ -74,9 +103,11 @@ static Seen seen(const TProg *t, int axis) {
     return s;
 }
 
-static bool find(const TProg *t, RowFacts *f) {
+static bool find(Arena *a, const TProg *t, RowFacts *f) {
+    int loads;
     *f = (RowFacts){.t = t};
-    if (!t->ngrid || !is_plain(t, &t->body)) return false;
+    if (!t->ngrid || t->axes.n > 32 || !is_plain(t, &t->body)) return false;
+    if (rows_reused(a, t, &loads) > 1) return false;
     f->axis = loop_axis(t);
     if (f->axis == -2) return false;
     f->loops = f->axis >= 0;
@@ -221,7 +252,7 @@ static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
 
 void schedule_rows(PassCtx *cx, Step *step) {
     RowFacts f;
-    if (cx->strict || cx->invariant || step->schedules.n || !find(step->tile, &f)) return;
+    if (cx->strict || cx->invariant || step->schedules.n || !find(cx->arena, step->tile, &f)) return;
     for (int vec = f.vec;; vec = 1) {
         if (f.loops)
             add_rows(cx, &f, step, vec);
