@@ -115,11 +115,11 @@ static bool find(Arena *a, const TProg *t, RowFacts *f) {
     if (f->loops) {
         best = seen(t, f->axis);
     } else {
-        for (int a = t->ngrid - 1; a >= 0; a--) {
-            Seen s = seen(t, a);
+        for (int x = t->ngrid - 1; x >= 0; x--) {
+            Seen s = seen(t, x);
             if (best.streams && s.streams <= best.streams) continue;
             best = s;
-            f->axis = a;
+            f->axis = x;
         }
     }
     if (!best.streams || best.others > best.streams) return false;
@@ -216,7 +216,7 @@ static int up(int64_t n, int to) {
 static void held_for(PassCtx *cx, const RowFacts *f, Step *step, int64_t n, int vec) {
     if (n > LONGEST) return;
     int each = n <= 32 * EACH ? (int)((n + 31) / 32) : n <= MANY ? MOST_EACH : EACH;
-    if (n > (int64_t)EACH * MANY || (vec == 1 && n > MANY)) each = MOST_EACH;
+    if (n > (int64_t)EACH * MANY / 2 || (vec == 1 && n > MANY)) each = MOST_EACH;
     int regs = (each + vec - 1) / vec;
     int lanes = up((n + (int64_t)regs * vec - 1) / ((int64_t)regs * vec), 32);
     if (lanes <= MANY) add_held(cx, f, step, lanes, regs, vec);

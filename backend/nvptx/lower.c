@@ -80,7 +80,7 @@ static Frag emit_fast(Lower *l, const TInst *i) {
         c.from[0] = l->type[c.poly.base];
         in[0] = value_of(l, c.poly.base);
     }
-    if (i->op == OP_div && in[1].n < in[0].n && l->online) { /* once for all that it divides */
+    if (i->op == OP_div && in[1].n < in[0].n && (l->online || l->s->wide)) { /* once for all that it divides */
         c.from[0] = l->type[i->args[1]];
         in[1] = frag_map(l, reciprocal, &c, &in[1], 1);
         c.from[0] = l->type[at];

@@ -136,6 +136,7 @@ typedef struct Lower {
     int *wide_bytes;     /* by tensor: bytes of its widest access of a vector; NULL: none */
     AxisState *held;     /* by axis: of rows that are held */
     VEC(const TInst *) known; /* computed of held rows */
+    VEC(const TInst *) framed; /* the same, with frames of their loops */
     const TInst **same;  /* by value: what it is the same as */
     bool math;      /* a function of libclc is used */
     bool unit_last; /* the last dimension of every tensor has stride 1: guarded */

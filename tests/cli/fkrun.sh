@@ -90,9 +90,9 @@ run 2 "no reference in it" "$fkrun" --reference bare.fkm
 has "$err" "stripped of its graph, which says what is right; run the program itself (fkrun --reference MODEL.fk)"
 run 0 "the general variant" "$fkrun" --reference --fn=add -s M=2 -s N=3 --variant=general add.fkm
 run 2 "no such variant" "$fkrun" --variant=wgmma add.fkm
-has "$err" "no step has a variant 'wgmma'; there are: general"
+has "$err" "no step has a variant 'wgmma'; there are: map_2048, map_2048_single, general"
 run 0 "which variant ran" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --device=emu --fn=add -s M=2 -s N=3 add.fkm
-has "$out" "DONE add M=2 N=3 variant=general"
+has "$out" "DONE add M=2 N=3 variant=map_2048_single"
 run 0 "a forced one" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --device=emu --variant=general -s M=2 -s N=3 add.fkm
 has "$out" "DONE count"
 
@@ -186,7 +186,7 @@ run 0 "once more, another is fastest" fake pingpong_192x128_1x2 --tune --write=t
 run 0 "tuned" fake none -s M=512 -s N=256 -s K=64 tuned.fkm
 holds "the last word" test "$(variant "$out")" = variant=pingpong_192x128_1x2
 run 0 "sizes that one variant takes" fake none --tune --fn=add -s M=2 -s N=3 add.fkm
-has "$out" "variant=general predicted=? measured=1500.00us best chosen"
+has "$out" "variant=map_2048_single predicted=2.00us measured=1500.00us best chosen"
 run 2 "nothing was chosen" "$fkrun" --write=x.fkm mm.fkm
 has "$err" "--write needs --variant or --tune"
 run 2 "no device in a list" "$fkrun" --tune --list mm.fkm
@@ -210,7 +210,7 @@ cat >cases.txt <<'END'
 --device=emu --check --fn=add -s M=1 -s N=1 add.fkm
 END
 run 2 "cases" env FK_EMU="$FK_FAKE_EMU" "$fkrun" --cases=cases.txt
-has "$out" "DONE add M=2 N=3 variant=general"
+has "$out" "DONE add M=2 N=3 variant=map_2048_single"
 has "$out" "CASE 3 exit 0: --device=emu --fn=add -s M=2 -s N=3 add.fkm"
 has "$out" "CASE 4 exit 0: --reference   --fn=add"
 has "$out" "CASE 5 exit 1: --fn=sub"
