@@ -5,12 +5,12 @@
  *     before it   without loops, whose values it or what it took reads at their own places
  *     behind it   without loops, or with loops over the same rows, that read its values so
  * Their programs stand one after the other in one program over the rows; what is not a row of the
- * others' grids becomes a loop. A value that a member reads of another is at hand: a row's own value
- * as it is, one of a row's elements computed again (a schedule that holds a row in registers has it
- * still). What nobody else reads is no longer stored.
+ * others' grids becomes a loop. A value that a member reads of another is at hand: a row's own
+ * value as it is, one of a row's elements computed again (a schedule that holds a row in registers
+ * has it still). What nobody else reads is no longer stored.
  *
- * Not taken: programs that a tensor core could have, reads at other places, and what would walk memory
- * across the rows where the loops walk along them, or the other way round.
+ * Not taken: programs that a tensor core could have, reads at other places, and what would walk
+ * memory across the rows where the loops walk along them, or the other way round.
  */
 #include "passes/rows_int.h"
 
@@ -338,7 +338,8 @@ static void replace(Rows *r, Graph *g, TProg *t) {
     }
     p->steps.v[last].tile = t;
     p->steps.v[last].stores.n = 0;
-    for (int k = 0; k < stores.n; k++) vec_push(p->graph->arena, &p->steps.v[last].stores, stores.v[k]);
+    for (int k = 0; k < stores.n; k++)
+        vec_push(p->graph->arena, &p->steps.v[last].stores, stores.v[k]);
 }
 
 static void renumber_temps(Plan *p) {

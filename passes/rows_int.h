@@ -1,4 +1,5 @@
-/* rows_int.h - steps over the same rows (rows.c), and the program that they become (rows_join.c). */
+/* rows_int.h - steps over the same rows (rows.c), and the program that they become (rows_join.c).
+ */
 #ifndef FK_PASSES_ROWS_INT_H
 #define FK_PASSES_ROWS_INT_H
 

@@ -1,9 +1,9 @@
 /* rows_join.c - see rows.c: one program of several over the same rows.
  *
  * Members' bodies are copied one after the other. What a member without loops does at points inside
- * of the rows goes into a nest of loops; what does not depend on those axes stands before it. A load
- * of what a member stores becomes that value: copied once more, with all it is made of, where it
- * depends on axes of a loop. At the end what nothing uses is taken out.
+ * of the rows goes into a nest of loops; what does not depend on those axes stands before it. A
+ * load of what a member stores becomes that value: copied once more, with all it is made of, where
+ * it depends on axes of a loop. At the end what nothing uses is taken out.
  */
 #include "passes/rows_int.h"
 
@@ -362,8 +362,7 @@ static void begin(Join *j, int member) {
     define(j, member, &m->t->body);
     j->deps[member] = tile_deps(a, m->t);
     j->axis_ix[member] = ARENA_ARRAY(a, const Ix *, m->t->axes.n + 1);
-    for (int x = 0; x < m->t->axes.n; x++)
-        j->axis_ix[member][x] = ix_axis(j->t->ix, m->axis[x]);
+    for (int x = 0; x < m->t->axes.n; x++) j->axis_ix[member][x] = ix_axis(j->t->ix, m->axis[x]);
 }
 
 TProg *rows_join(const Rows *r) {

@@ -1,10 +1,11 @@
-/* schedule_rows.c - schedules for programs that memory decides: pointwise work, and loops over rows.
+/* schedule_rows.c - schedules for programs that memory decides: pointwise work, and loops over
+ * rows.
  *
  * Neighbours along the axis that walks memory are moved `vec` at once, 16 bytes where all is
- * aligned. Loops over a row: threads hold it whole where registers allow, a warp for a short row, up
- * to a CTA's 1024 threads for a long one; longer ones are read once a loop. A row whose length is not
- * known gets a ladder, of which the launch takes the shortest that holds it. Without alignment:
- * element by element.
+ * aligned. Loops over a row: threads hold it whole where registers allow, a warp for a short row,
+ * up to a CTA's 1024 threads for a long one; longer ones are read once a loop. A row whose length
+ * is not known gets a ladder, of which the launch takes the shortest that holds it. Without
+ * alignment: element by element.
  */
 #include "passes/cost_int.h"
 #include "passes/schedule_int.h"
@@ -13,7 +14,7 @@ enum { THREADS = 128, MANY = 1024, EACH = 16, MOST_EACH = 32, LONGEST = 32768 };
 
 typedef struct RowFacts {
     const TProg *t;
-    int axis;    /* that walks memory: of loops, or of the grid */
+    int axis; /* that walks memory: of loops, or of the grid */
     bool loops;
     int vec;     /* neighbours at once; 1: none */
     int streams; /* accesses that move along it */
@@ -192,8 +193,8 @@ static void add(PassCtx *cx, const RowFacts *f, Step *step, Schedule *s, int lan
 
 static void add_held(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int regs, int vec) {
     int64_t most = (int64_t)lanes * regs * vec;
-    Schedule *s = begin(cx, arena_printf(cx->arena, "row_%lld%s", (long long)most,
-                                         vec > 1 ? "" : "_single"));
+    Schedule *s =
+        begin(cx, arena_printf(cx->arena, "row_%lld%s", (long long)most, vec > 1 ? "" : "_single"));
     s->held = true;
     lay(cx->arena, s, f->axis, lanes, regs, vec);
     s->cost = price(cx, f, most, vec > 1 ? 100 : 125);
@@ -201,8 +202,8 @@ static void add_held(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int 
 }
 
 static void add_streamed(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int regs, int vec) {
-    Schedule *s =
-        begin(cx, arena_printf(cx->arena, "rows_%d%s", lanes * regs * vec, vec > 1 ? "" : "_single"));
+    Schedule *s = begin(
+        cx, arena_printf(cx->arena, "rows_%d%s", lanes * regs * vec, vec > 1 ? "" : "_single"));
     lay(cx->arena, s, f->axis, lanes, regs, vec);
     s->cost = price(cx, f, 0, vec > 1 ? 170 : 210);
     add(cx, f, step, s, lanes);
@@ -232,7 +233,8 @@ static void add_rows(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
     else
         for (int64_t most = smallest; most <= LONGEST; most *= times)
             held_for(cx, f, step, most, vec);
-    if (!known || n > LONGEST) add_streamed(cx, f, step, vec > 1 ? 512 : 1024, vec > 1 ? 4 : 8, vec);
+    if (!known || n > LONGEST)
+        add_streamed(cx, f, step, vec > 1 ? 512 : 1024, vec > 1 ? 4 : 8, vec);
 }
 
 static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
@@ -243,8 +245,8 @@ static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
         while (regs > 1 && (int64_t)lanes * regs * vec > n) regs /= 2;
         while (lanes > 32 && (int64_t)lanes * vec >= 2 * n) lanes /= 2;
     }
-    Schedule *s = begin(cx, arena_printf(cx->arena, "map_%d%s", lanes * regs * vec,
-                                         vec > 1 ? "" : "_single"));
+    Schedule *s = begin(
+        cx, arena_printf(cx->arena, "map_%d%s", lanes * regs * vec, vec > 1 ? "" : "_single"));
     lay(cx->arena, s, f->axis, lanes, regs, vec);
     s->cost = price(cx, f, 0, vec > 1 ? 100 : 125);
     add(cx, f, step, s, lanes);
@@ -252,7 +254,8 @@ static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
 
 void schedule_rows(PassCtx *cx, Step *step) {
     RowFacts f;
-    if (cx->strict || cx->invariant || step->schedules.n || !find(cx->arena, step->tile, &f)) return;
+    if (cx->strict || cx->invariant || step->schedules.n || !find(cx->arena, step->tile, &f))
+        return;
     for (int vec = f.vec;; vec = 1) {
         if (f.loops)
             add_rows(cx, &f, step, vec);

@@ -80,7 +80,8 @@ static Frag emit_fast(Lower *l, const TInst *i) {
         c.from[0] = l->type[c.poly.base];
         in[0] = value_of(l, c.poly.base);
     }
-    if (i->op == OP_div && in[1].n < in[0].n && (l->online || l->s->wide)) { /* once for all that it divides */
+    if (i->op == OP_div && in[1].n < in[0].n &&
+        (l->online || l->s->wide)) { /* once for all that it divides */
         c.from[0] = l->type[i->args[1]];
         in[1] = frag_map(l, reciprocal, &c, &in[1], 1);
         c.from[0] = l->type[at];
@@ -388,7 +389,8 @@ static bool is_online(Arena *a, const TProg *t) {
 bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
                    const BackendOptions *o, Diags *d, Kernel *k, Str *llvm) {
     bool general = sch->move == MOVE_plain && sch->mul == MUL_fma;
-    const char *name = general && !sch->wide ? s->name : arena_printf(a, "%s_%s", s->name, sch->name);
+    const char *name =
+        general && !sch->wide ? s->name : arena_printf(a, "%s_%s", s->name, sch->name);
     *k = (Kernel){.name = entry_name(a, name), .arch = o->target->name};
     k->stats = KSTATS_NONE;
     if (!general && (sch->move != MOVE_tma || sch->mul != MUL_wgmma)) {

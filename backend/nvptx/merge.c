@@ -40,7 +40,8 @@ static void collect(Lower *l, const TInst *loop, enum Merge which, Parts *ps) {
         for (int k = 0; k < loop->carries.n; k++) {
             const CarryState *c = l->carry[loop->carries.v[k].id];
             bool follows = c->c->frame >= 0;
-            if (follows != (turn == 1) || (which != MERGE_ALL && follows != (which == MERGE_SETTLED)))
+            if (follows != (turn == 1) ||
+                (which != MERGE_ALL && follows != (which == MERGE_SETTLED)))
                 continue;
             for (int e = 0; e < c->n; e++) {
                 Part p = {c, e, -1, false, which == MERGE_SETTLED, NULL};

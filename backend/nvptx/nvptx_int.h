@@ -133,15 +133,14 @@ typedef struct Lower {
     Map reals;   /* an i64 -> RealOf *: the same number, as an f32 */
     Val shared;  /* placeholder of the shared buffer; NULL: none */
     int shared_bytes;
-    int *wide_bytes;     /* by tensor: bytes of its widest access of a vector; NULL: none */
-    AxisState *held;     /* by axis: of rows that are held */
+    int *wide_bytes;          /* by tensor: bytes of its widest access of a vector; NULL: none */
+    AxisState *held;          /* by axis: of rows that are held */
     VEC(const TInst *) known; /* computed of held rows */
-    VEC(const TInst *) framed; /* the same, with frames of their loops */
-    const TInst **same;  /* by value: what it is the same as */
-    bool math;      /* a function of libclc is used */
-    bool unit_last; /* the last dimension of every tensor has stride 1: guarded */
-    bool online;    /* wgmma, and products of what was made of products */
-    bool roles;     /* warps have roles: nothing may move between their regions */
+    const TInst **same;       /* by value: what it is the same as */
+    bool math;                /* a function of libclc is used */
+    bool unit_last;           /* the last dimension of every tensor has stride 1: guarded */
+    bool online;              /* wgmma, and products of what was made of products */
+    bool roles;               /* warps have roles: nothing may move between their regions */
 } Lower;
 
 /* ---- frag.c: fragments and the layout of axes ---------------------------------------------------

@@ -61,7 +61,9 @@ static bool has_frames(const TInst *loop) {
     return false;
 }
 
-/* Values are kept for loops to come unless a frame may read otherwise then. */
+/* Values are kept for loops to come unless a frame may read otherwise then (one still at its
+ * identity reads as 0 inside of its loop). Keeping exponentials too, beside what they are made of,
+ * took more registers than it saved time: measured, RESULTS.md. */
 static void emit_known(Lower *l, const TInst *loop, const TInst *i) {
     bool value = i->id >= 0 && !by_frame(l, loop, i);
     for (int k = 0; value && l->s->held && k < l->known.n; k++) {
@@ -76,7 +78,6 @@ static void emit_known(Lower *l, const TInst *loop, const TInst *i) {
     else
         emit_inst(l, i);
     if (value && l->s->held) vec_push(l->arena, &l->known, i);
-    if (!value && i->id >= 0 && l->s->held) vec_push(l->arena, &l->framed, i);
 }
 
 enum Part { BEFORE_FRAMES, BEHIND_FRAMES };
@@ -88,74 +89,10 @@ static void emit_part(Lower *l, const TInst *loop, enum Part part) {
     }
 }
 
-/* ---- frames that have settled ---- */
-
-/* What was computed with a frame holds after the loop too, unless the frame is still at its identity:
- * then it read as 0 inside. Values of this loop that are like such ones are those, or computed again
- * on a way of its own, which no ordinary row takes. */
-static const TInst *like_framed(const Lower *l, const TInst *i) {
-    for (int k = 0; k < l->framed.n; k++)
-        if (i->id >= 0 && alike(l, i, l->framed.v[k])) return l->framed.v[k];
-    return NULL;
-}
-
-static Val any_still(Lower *l) {
-    Val any = NULL;
-    for (int id = 0; id < l->t->nvalues; id++) {
-        const CarryState *s = l->carry[id];
-        if (!s || !s->is_frame) continue;
-        Frag now = carry_now(l, id);
-        for (int k = 0; k < now.n; k++) {
-            Val is = LLVMBuildFCmp(l->b, LLVMRealOEQ, now.v[k],
-                                   identity(l, s->c->red, s->c->type), "");
-            any = any ? LLVMBuildOr(l->b, any, is, "") : is;
-        }
-    }
-    return any;
-}
-
-/* Makes the values of a loop that are like framed ones of loops before; they are known then. */
-static void take_framed(Lower *l, const TInst *loop) {
-    VEC(const TInst *) like = {0};
-    for (int k = 0; k < loop->body.inst.n; k++) {
-        const TInst *i = loop->body.inst.v[k];
-        const TInst *b = by_frame(l, loop, i) ? NULL : like_framed(l, i);
-        if (!b) {
-            if (i->id >= 0 && (i->kind == T_LOAD || i->kind == T_CONST) && !by_frame(l, loop, i))
-                emit_known(l, loop, i);
-            continue;
-        }
-        l->same[i->id] = same_as(l, b->id);
-        l->value[i->id] = l->value[b->id];
-        vec_push(l->arena, &like, i);
-    }
-    if (!like.n) return;
-    Frag *old = ARENA_ARRAY(l->arena, Frag, like.n);
-    for (int k = 0; k < like.n; k++) old[k] = l->value[like.v[k]->id];
-    LLVMBasicBlockRef cold = block_new(l, "still"), join = block_new(l, "settled"), here;
-    LLVMBuildCondBr(l->b, any_still(l), cold, join);
-    here = LLVMGetInsertBlock(l->b);
-    block_enter(l, cold);
-    for (int k = 0; k < like.n; k++) emit_inst(l, like.v[k]);
-    LLVMBuildBr(l->b, join);
-    cold = LLVMGetInsertBlock(l->b);
-    block_enter(l, join);
-    for (int k = 0; k < like.n; k++) {
-        Frag f = l->value[like.v[k]->id], to = frag_new(l, f.mask);
-        for (int e = 0; e < f.n; e++) {
-            to.v[e] = LLVMBuildPhi(l->b, LLVMTypeOf(f.v[e]), "");
-            Val from[2] = {old[k].v[e], f.v[e]};
-            LLVMBasicBlockRef where[2] = {here, cold};
-            LLVMAddIncoming(to.v[e], from, where, 2);
-        }
-        l->value[like.v[k]->id] = to;
-        vec_push(l->arena, &l->known, like.v[k]);
-    }
-}
-
 /* ---- steps ---- */
 
-/* Neighbours first: a chain of additions as long as a row would take its time, and be less exact. */
+/* Neighbours first: a chain of additions as long as a row would take its time, and be less exact.
+ */
 static Val tree(Lower *l, const TCarry *c, Val *v, int n) {
     for (; n > 1; n = (n + 1) / 2)
         for (int k = 0; k < n; k += 2)
@@ -189,8 +126,7 @@ void rows_step(Lower *l, const TInst *i) {
             Val v = type_widen(l, from, dtype_value(s->c->type),
                                elem.v[frag_at(l, all.mask, k, elem.mask)]);
             Val there = in_row(l, s->inner, all.mask, k);
-            if (there)
-                v = LLVMBuildSelect(l->b, there, v, identity(l, s->c->red, s->c->type), "");
+            if (there) v = LLVMBuildSelect(l->b, there, v, identity(l, s->c->red, s->c->type), "");
             list[n++] = v;
             always |= !there;
             if (there && any != there) any = any ? LLVMBuildOr(l->b, any, there, "") : there;
@@ -239,7 +175,6 @@ void rows_loop(Lower *l, const TInst *loop) {
     l->axis[loop->axis] = l->held[loop->axis];
     if (!l->same) l->same = ARENA_ARRAY(l->arena, const TInst *, l->t->nvalues + 1);
     bool framed = has_frames(loop);
-    if (l->framed.n) take_framed(l, loop);
     frames_at_rest(l, loop, true);
     emit_part(l, loop, BEFORE_FRAMES);
     l->axis[loop->axis].open = false;

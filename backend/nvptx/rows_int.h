@@ -1,5 +1,5 @@
-/* rows_int.h - wide accesses (wide.c) and loops over rows (rows.c) of the plain tier: schedules with
- * `wide`. */
+/* rows_int.h - wide accesses (wide.c) and loops over rows (rows.c) of the plain tier: schedules
+ * with `wide`. */
 #ifndef FK_NVPTX_ROWS_INT_H
 #define FK_NVPTX_ROWS_INT_H
 

@@ -207,8 +207,7 @@ static void guard_rows(Lower *l, Kernel *k, const TTensor *x, int bytes) {
     IxPool *p = l->t->ix;
     int size = dtype_bits(x->type) / 8;
     if (bytes <= size) return;
-    if (x->mem != TM_TEMP)
-        add(l, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = bytes});
+    if (x->mem != TM_TEMP) add(l, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = bytes});
     for (int d = 0; d + 1 < x->rank; d++) {
         if (x->mem == TM_TEMP)
             multiple(l, k, ix_mul(p, dense_stride(l->t, x, d), ix_const(p, size)), bytes);
