@@ -149,6 +149,10 @@ static const Ix *price(const PassCtx *cx, const RowFacts *f, int64_t held, int t
         bytes = ix_add(p, bytes, n);
     }
     const Ix *ns = ix_div(p, ix_mul(p, bytes, ix_const(p, times)), ix_const(p, 3200000));
+    if (!held && f->loops) { /* a row's loops and joins, a block of threads after the other */
+        const Ix *rows = ix_mul(p, points(f->t, f->axis), ix_const(p, 4));
+        ns = ix_add(p, ix_add(p, ns, rows), ix_const(p, 1000));
+    }
     if (held) {
         const Ix *work = ix_mul(p, points(f->t, f->axis), ix_const(p, held * 6));
         ns = ix_add(p, ns, ix_div(p, work, ix_const(p, (int64_t)cx->target->sms * 100)));
