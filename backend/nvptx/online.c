@@ -119,31 +119,65 @@ static Val pick(On *on, bool greater, Val a, Val b) {
     return LLVMBuildSelect(l->b, is, a, b, "");
 }
 
-/* The least and greatest value of a bound over the tile's rows; where it moves as it likes: any. */
-static void bound_range(On *on, const Ix *x, int moves, Val last, Val *least, Val *most) {
+/* The least and greatest value of a bound over rows [a, b]; where it moves as it likes: any. */
+static void bound_range(On *on, const Ix *x, int moves, Val a, Val b, Val *least, Val *most) {
     Lower *l = on->l;
     if (moves == ONLINE_ANY) {
         *least = LLVMConstInt(l->i64, 0, 0);
         *most = uniform_ix(l, l->t->axes.v[on->o.j].extent);
         return;
     }
-    Val a = bound_at(on, x, on->row0), b = moves ? bound_at(on, x, last) : a;
-    *least = moves < 0 ? b : a;
-    *most = moves < 0 ? a : b;
+    Val at_a = bound_at(on, x, a), at_b = moves ? bound_at(on, x, b) : at_a;
+    *least = moves < 0 ? at_b : at_a;
+    *most = moves < 0 ? at_a : at_b;
 }
 
-static void tile_bounds(On *on) {
+static Val in_j(On *on, Val v) {
+    return on_clamp32(on, pick(on, true, v, LLVMConstInt(on->l->i64, 0, 0)));
+}
+
+static Val last_row(On *on) {
+    return LLVMBuildSub(on->l->b, uniform_ix(on->l, on->l->t->axes.v[on->o.rows].extent),
+                        LLVMConstInt(on->l->i64, 1, 0), "");
+}
+
+/* The bounds of rows [a, a + n) that there are. */
+static void bounds_of(On *on, Val a, int n) {
     Lower *l = on->l;
-    Val last = LLVMBuildAdd(l->b, on->row0, LLVMConstInt(l->i64, (unsigned)on->t.out.m - 1, 0), "");
-    Val end = LLVMBuildSub(l->b, uniform_ix(l, l->t->axes.v[on->o.rows].extent),
-                           LLVMConstInt(l->i64, 1, 0), "");
-    last = pick(on, false, last, end);
+    Val last = LLVMBuildAdd(l->b, a, LLVMConstInt(l->i64, (unsigned)n - 1, 0), "");
+    last = pick(on, false, last, last_row(on));
     Val lo, lo_most, hi_least, hi;
-    bound_range(on, on->o.loop->lo, on->lo_moves, last, &lo, &lo_most);
-    bound_range(on, on->o.loop->hi, on->hi_moves, last, &hi_least, &hi);
-    Val zero = LLVMConstInt(l->i64, 0, 0), v[4] = {lo, lo_most, hi_least, hi};
-    for (int k = 0; k < 4; k++) v[k] = on_clamp32(on, pick(on, true, v[k], zero));
-    on_set_bounds(on, v[0], v[1], v[2], v[3]);
+    bound_range(on, on->o.loop->lo, on->lo_moves, a, last, &lo, &lo_most);
+    bound_range(on, on->o.loop->hi, on->hi_moves, a, last, &hi_least, &hi);
+    on_set_bounds(on, in_j(on, lo), in_j(on, lo_most), in_j(on, hi_least), in_j(on, hi));
+}
+
+void on_bounds_of_group(On *on) {
+    Lower *l = on->l;
+    OnRange all = {on->first, on->end, on->whole, on->beyond};
+    Val least = on->lo_least, most = on->hi_most;
+    on->mine = all;
+    if (!on->by_group) return;
+    Val row = LLVMBuildMul(l->b, on->w.group, i32c(l, 64), "");
+    row = LLVMBuildAdd(l->b, on->row0, LLVMBuildZExt(l->b, row, l->i64, ""), "");
+    bounds_of(on, row, 64);
+    Val none = LLVMBuildICmp(l->b, LLVMIntSLT, last_row(on), row, "");
+    on->mine = (OnRange){on->first, on->end, on->whole, on->beyond};
+    on->mine.end = LLVMBuildSelect(l->b, none, on->first, on->end, "");
+    on->first = all.first, on->end = all.end, on->whole = all.whole, on->beyond = all.beyond;
+    on->lo_least = least, on->hi_most = most;
+}
+
+OnRanges on_ranges(const On *on) {
+    OnRange all = {on->first, on->end, on->whole, on->beyond};
+    return (OnRanges){all, on->mine, on->lo_least, on->hi_most};
+}
+
+void on_set_ranges(On *on, const OnRanges *r) {
+    on->first = r->all.first, on->end = r->all.end;
+    on->whole = r->all.whole, on->beyond = r->all.beyond;
+    on->mine = r->mine;
+    on->lo_least = r->lo_least, on->hi_most = r->hi_most;
 }
 
 void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi) {
@@ -157,6 +191,15 @@ void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi) {
     /* beyond: the first block that may hang over the end; it is whole as far as it begins below */
     Val none = LLVMBuildICmp(l->b, LLVMIntSLE, hi, lo, "");
     on->end = LLVMBuildSelect(l->b, none, on->first, on->end, "");
+}
+
+/* What no row at all has is what factors are scrubbed of: bounds of all rows, not of the tile's. */
+static void bounds_of_all(On *on) {
+    Val lo, hi, rest, zero = LLVMConstInt(on->l->i64, 0, 0);
+    if (on->t.out.picked) return;
+    bound_range(on, on->o.loop->lo, on->lo_moves, zero, last_row(on), &lo, &rest);
+    bound_range(on, on->o.loop->hi, on->hi_moves, zero, last_row(on), &rest, &hi);
+    on->lo_least = in_j(on, lo), on->hi_most = in_j(on, hi);
 }
 
 /* What the bounds of j need of what stands before the loop. */
@@ -199,14 +242,19 @@ void on_place(On *on, Val tile) {
     on->row0 = LLVMBuildZExt(l->b, LLVMBuildMul(l->b, m, i32c(l, on->t.out.m), ""), l->i64, "");
 }
 
-void on_decode(On *on, Val item) {
+void on_open(On *on, Val tile) {
     Lower *l = on->l;
-    OnWork k = on_work(on, item);
     memset(l->value, 0, sizeof *l->value * (size_t)(l->t->nvalues + 1));
-    on_place(on, k.tile);
+    on_place(on, tile);
     emit_needed(on, on->o.loop->lo);
     emit_needed(on, on->o.loop->hi);
-    tile_bounds(on);
+}
+
+void on_decode(On *on, Val item) {
+    OnWork k = on_work(on, item);
+    on_open(on, k.tile);
+    bounds_of(on, on->row0, on->t.out.m);
+    bounds_of_all(on);
     on_work_blocks(on, &k);
 }
 
@@ -246,7 +294,10 @@ static void consumer(On *on) {
     w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
     on_bring_places(on);
     if (l->s->pingpong) on_first_turn(on);
-    on_tiles(on, on_consume, ON_WORKS);
+    if (on_streams(on))
+        on_stream(on);
+    else
+        on_tiles(on, on_consume, ON_WORKS);
     if (w->t.nstaged) ptx_bulk_wait_read(l, 0, w->leader);
     LLVMBuildRetVoid(b);
 }
@@ -336,6 +387,17 @@ static bool cuts(const On *on, const Ix *bound, bool end) {
     return end ? c % on->t.j != 0 : c != 0;
 }
 
+/* A bound at the first row, or at the last. */
+static const Ix *extreme(On *on, const Ix *bound, bool last) {
+    const TProg *t = on->o.t;
+    IxPool *p = t->ix;
+    const Ix **axis = ARENA_ARRAY(on->l->arena, const Ix *, t->axes.n);
+    for (int a = 0; a < t->axes.n; a++) axis[a] = ix_axis(p, a);
+    const Ix *end = ix_sub(p, t->axes.v[on->o.rows].extent, ix_const(p, 1));
+    axis[on->o.rows] = last ? end : ix_const(p, 0);
+    return ix_at(p, bound, axis, t->axes.n);
+}
+
 /* What is known of the program for all blocks. */
 static void facts(On *on) {
     Lower *l = on->l;
@@ -344,8 +406,14 @@ static void facts(On *on) {
     on->hi_moves = online_moves(l->deps, o->loop->hi, o->rows);
     on->cut_lo = cuts(on, o->loop->lo, false);
     on->cut_hi = cuts(on, o->loop->hi, true);
-    on->scrub_lo = !ix_is_const(o->loop->lo, NULL);
-    on->scrub_hi = o->loop->hi != l->t->axes.v[o->j].extent;
+    bool by_lo = on->lo_moves == 1 || on->lo_moves == -1;
+    bool by_hi = on->hi_moves == 1 || on->hi_moves == -1;
+    on->by_group = on->t.out.groups > 1 && (by_lo || by_hi) && !on->t.out.picked &&
+                   !on->t.nbrought && on->t.out.split == 1;
+    const Ix *lo = on->t.out.picked ? o->loop->lo : extreme(on, o->loop->lo, on->lo_moves < 0);
+    const Ix *hi = on->t.out.picked ? o->loop->hi : extreme(on, o->loop->hi, on->hi_moves > 0);
+    on->scrub_lo = lo != ix_const(l->t->ix, 0);
+    on->scrub_hi = hi != l->t->axes.v[o->j].extent;
     for (int p = 0; p < o->nproducts; p++) on->scrub_hi |= o->product[p].where.page > 0;
     on_page_facts(on);
     on_index_facts(on);

@@ -199,11 +199,6 @@ static void framed_slab(On *on, OnBlock *b, OnSlab *p) {
     slab_leave(on, p);
 }
 
-static Val vote_any(Lower *l, Val v) {
-    Val arg[2] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v};
-    return ptx_intrinsic(l, l->b, "llvm.nvvm.vote.any.sync", NULL, 0, arg, 2);
-}
-
 /* The reduction that a frame is, with what this block adds to it: as the thread knows it. */
 static Val joined(On *on, const OnState *s, int row, int r, Val now) {
     return on_join(on, on->o.row[row].c, s->row[row][r], now);
@@ -226,7 +221,7 @@ static Val must_move(On *on, const OnBlock *b, const OnState *s, Val (*now)[ROWS
             must = LLVMBuildOr(l->b, must, on_moves_far(on, y, b->frame[f][r], to, r), "");
         }
     }
-    return vote_any(l, must);
+    return ptx_vote_any(l, must);
 }
 
 /* The values of a slab that are used after it: what is stepped in a frame. */

@@ -1,10 +1,11 @@
 /* online_int.h - what the files of the online kernel share: online.c (the kernel, its roles, which
  * tile), online_next.c (tile after tile), online_load.c (who loads), online_page.c (where, if data
- * say), online_tile.c (who multiplies: the blocks of a tile, and what follows them), online_split.c
- * and online_merge.c (parts of a tile), online_block.c (a block: what is computed of its elements),
- * online_row.c (what is carried over rows, and frames), online_mask.c (elements that are out),
- * online_exp.c (exponentials of sums),
- * online_index.c (what is made of indices), online_bring.c (what else is read, by TMA),
+ * say), online_tile.c (who multiplies: the blocks of a tile, and what follows them), online_state.c
+ * (what goes from block to block), online_skip.c (blocks of which a group needs none),
+ * online_stream.c (tiles that run into one another), online_split.c and online_merge.c (parts of a
+ * tile), online_block.c (a block: what is computed of its elements), online_row.c (what is carried
+ * over rows, and frames), online_mask.c (elements that are out), online_exp.c (exponentials of
+ * sums), online_index.c (what is made of indices), online_bring.c (what else is read, by TMA),
  * online_scrub.c (factors that no row has), online_pick.c (which blocks), online_words.c (who says
  * so). */
 #ifndef FK_NVPTX_ONLINE_INT_H
@@ -36,6 +37,17 @@ typedef struct OnPlace {
     const Ix *x, *extent;
 } OnPlace;
 
+typedef struct OnRange { /* i32, uniform */
+    Val first, end;      /* blocks [first, end) */
+    Val whole, beyond;   /* those of [whole, beyond) hang over no bound */
+} OnRange;
+
+typedef struct OnRanges {
+    OnRange all, mine;     /* blocks of a tile; of these, those that the consumer group needs */
+    Val lo_least, hi_most; /* i32: bounds of j of all rows that there are; of picked blocks: of the
+                            * tile's */
+} OnRanges;
+
 typedef struct On {
     Wg w; /* the tile after the loop, and what all roles know */
     Lower *l;
@@ -64,11 +76,13 @@ typedef struct On {
     bool varies;            /* blocks are picked, and bounds of j vary along rows as data like */
     bool *dropped;          /* per value: only conditions need it that hold in whole blocks */
     Val *side_lo, *side_hi; /* per value: of who picks, least and greatest in the tile */
+    bool by_group;          /* groups of a tile need different blocks */
     /* of a tile, uniform */
     Val row0;              /* i64 */
     Val first, end;        /* i32: blocks [first, end) */
-    Val lo_least, hi_most; /* i32: bounds of j of all rows together */
+    Val lo_least, hi_most; /* i32: as OnRanges has them */
     Val whole, beyond;     /* i32: those of [whole, beyond) hang over no bound */
+    OnRange mine;          /* of a consumer group: its blocks of these */
     Val lead;              /* i1, of the loader: the thread that copies; NULL: it is one thread */
     /* of a consumer group */
     Val place_e[ONLINE_BROUGHT]; /* i32: of the thread in a box */
@@ -85,6 +99,14 @@ typedef struct OnState {
     Val any[ONLINE_ROWS][ROWS_HELD]; /* i1: an element was stepped; where guards may say no */
     Ring k, v, e;
 } OnState;
+
+/* What is known of the tile at hand. */
+typedef struct OnKnown {
+    int n;
+    Val *v;
+    AxisState *axis;
+    Frag *value;
+} OnKnown;
 
 /* A part of the columns of a block, and what is known of its elements. */
 typedef struct OnSlab {
@@ -129,6 +151,10 @@ const Ix *on_tiles_all(const On *on);
 /* Opens the batches of a tile, sets where its rows begin; decode: of a tile or part, and its bounds
  * of j, of which set_bounds is given the least and the greatest, i32, and its blocks. */
 void on_place(On *on, Val tile);
+void on_open(On *on, Val tile);  /* and makes what its bounds need; forgets all of another tile */
+void on_bounds_of_group(On *on); /* after decode */
+OnRanges on_ranges(const On *on);
+void on_set_ranges(On *on, const OnRanges *r);
 void on_decode(On *on, Val item);
 void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi);
 Val on_clamp32(On *on, Val v);      /* i64 to i32, of what is nearly in range */
@@ -144,6 +170,8 @@ typedef struct OnRings {
 typedef OnRings OnTileFn(On *on, Val item, OnRings r);
 typedef enum OnRole { ON_PICKS, ON_LOADS, ON_WORKS } OnRole;
 void on_tiles(On *on, OnTileFn *fn, OnRole role);
+Val on_is_tile(On *on, Val item);          /* i1 */
+Val on_hear(On *on, Val item, Ring *next); /* a consumer: which tile is next */
 
 /* ---- online_load.c ---- */
 void on_loader(On *on);
@@ -172,8 +200,23 @@ Frag on_brought_words(On *on, const OnBlock *b, const OnSlab *p, const MmaStaged
 void on_brought_done(On *on, const OnBlock *b); /* all of it is read */
 void on_brought_guards(On *on, Kernel *k);
 
+/* ---- online_state.c ---- */
+OnState on_state_new(On *on);
+OnState on_state_copy(On *on, const OnState *from);
+int on_state_list(const On *on, OnState *s, Val **list); /* list NULL: how many */
+/* Phis of all of s, from `before`; list is of their places. */
+OnState on_state_phis(On *on, const OnState *from, LLVMBasicBlockRef before, Val ***list, int *n);
+void on_state_next(On *on, Val **phi, OnState *s);
+OnKnown on_known_take(On *on);
+void on_known_put(On *on, const OnKnown *p);
+OnKnown on_known_phis(On *on, const OnKnown *from, LLVMBasicBlockRef before);
+void on_known_next(On *on, const OnKnown *phis, const OnKnown *to);
+
 /* ---- online_tile.c ---- */
 void on_first_turn(On *on);
+void on_turn_wait(On *on);
+void on_turn_pass(On *on);
+void on_forget(On *on); /* values that do not reach what follows */
 OnRings on_consume(On *on, Val item, OnRings r);
 Val on_row_at(On *on);    /* i64: of the thread's first row */
 Val on_rows_left(On *on); /* i32: rows that the group has */
@@ -189,6 +232,32 @@ OnWork on_work(On *on, Val item);
 void on_work_blocks(On *on, const OnWork *k); /* of those of the tile, the part's */
 void on_split_memory(On *on, Kernel *k);
 void on_join_parts(On *on, const OnWork *k, OnState *s);
+
+/* The parts of it: opens a tile and its group's bounds; nothing summed yet; the first block, while
+ * the last products of `old`, whose blocks were `was`, are made (NULL: there is none); the others,
+ * but for their last products; these; what follows. */
+void on_begin(On *on, Val item);
+OnState on_nothing(On *on, Ring k);
+OnState on_first_block(On *on, const OnState *s, Val q, OnState *old, const OnRanges *was);
+OnState on_blocks(On *on, const OnState *s, Val q);
+void on_last_products(On *on, OnState *s, const OnRanges *was);
+void on_finish(On *on, OnState *s, Val item);
+Val on_some(On *on); /* i1: the group needs a block */
+void on_release(On *on, enum OnBar what, Val stage);
+
+/* ---- online_skip.c: blocks of which the group needs none ---- */
+void on_skip(On *on, OnState *s);                             /* all of a tile */
+void on_skip_before(On *on, OnState *s);                      /* those before its first */
+void on_skip_after(On *on, OnState *s, const OnRanges *was);  /* after its last */
+void on_skip_one_before(On *on, OnState *s, enum OnBar what); /* one at most, of a ring */
+void on_skip_one_after(On *on, OnState *s, enum OnBar what, const OnRanges *was);
+/* i1: does the group need blocks, and may its first one be made with the last products of a tile
+ * whose blocks were `was`? */
+Val on_joins(On *on, const OnRanges *was);
+
+/* ---- online_stream.c: tiles that run into one another ---- */
+bool on_streams(const On *on);
+void on_stream(On *on);
 
 /* ---- online_block.c: scores are made, what follows from them goes into the state ---- */
 void on_block_open(On *on, OnBlock *b, Val i);
@@ -244,6 +313,7 @@ bool on_index_op(On *on, const TInst *i); /* true when it made the value */
 void on_scrub_end(On *on, const OnState *s, Val i, bool end); /* in block i, by the bounds of j */
 void on_scrub_note(On *on, OnBlock *b, int p); /* in the open block: what product p has */
 void on_scrub_holes(On *on, const OnBlock *b, const OnState *s);
+void on_scrub_skipped(On *on, const OnState *s, Val i); /* the same, of a block not worked on */
 
 /* ---- online_pick.c, online_words.c: a warp picks blocks; the loading thread takes what it puts,
  * and tells the groups of it, who hear it when the buffer is full. A block is its number, then

@@ -59,6 +59,18 @@ static Val next_hear(On *on, Ring at) {
     return ptx_shfl_first(l, item); /* ptxas then knows that it is uniform */
 }
 
+Val on_hear(On *on, Val item, Ring *next) {
+    Ring at = *next;
+    if (!on->l->s->dynamic) return LLVMBuildAdd(on->l->b, item, on->w.stride, "");
+    *next = on_next(on, at, ON_NEXT);
+    return next_hear(on, at);
+}
+
+Val on_is_tile(On *on, Val item) {
+    Val all = uniform32(&on->w, on_tiles_all(on));
+    return LLVMBuildICmp(on->l->b, LLVMIntULT, item, all, "");
+}
+
 /* for (item = ctaid; item < tiles; item += nctaid), or the next that nobody has */
 void on_tiles(On *on, OnTileFn *fn, OnRole role) {
     Lower *l = on->l;

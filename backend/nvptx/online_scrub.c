@@ -177,11 +177,6 @@ static Val not_used(On *on, const void *ctx, Val row, int line) {
     return LLVMBuildICmp(l->b, LLVMIntEQ, v, i32c(l, 0), "");
 }
 
-static Val vote_any(Lower *l, Val v) {
-    Val arg[2] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v};
-    return ptx_intrinsic(l, l->b, "llvm.nvvm.vote.any.sync", NULL, 0, arg, 2);
-}
-
 void on_scrub_holes(On *on, const OnBlock *b, const OnState *s) {
     Lower *l = on->l;
     if (!on->t.used_words) return;
@@ -197,10 +192,19 @@ void on_scrub_holes(On *on, const OnBlock *b, const OnState *s) {
             out = LLVMBuildOr(l->b, out, LLVMBuildICmp(l->b, LLVMIntNE, word[w], full, ""), "");
         }
         LLVMBasicBlockRef cut = block_new(l, "holes"), after = block_new(l, "filled");
-        LLVMBuildCondBr(l->b, vote_any(l, out), cut, after);
+        LLVMBuildCondBr(l->b, ptx_vote_any(l, out), cut, after);
         block_enter(l, cut);
         zero_lines(on, s, p, not_used, word);
         LLVMBuildBr(l->b, after);
         block_enter(l, after);
     }
+}
+
+void on_scrub_skipped(On *on, const OnState *s, Val i) {
+    OnBlock nothing = {0};
+    for (int p = 0; p < ONLINE_PRODUCTS; p++)
+        for (int w = 0; w < ONLINE_USED; w++) nothing.used[p][w] = i32c(on->l, 0);
+    on_scrub_holes(on, &nothing, s);
+    on_scrub_end(on, s, i, true);
+    on_scrub_end(on, s, i, false);
 }

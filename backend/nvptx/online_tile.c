@@ -12,77 +12,10 @@
  */
 #include "backend/nvptx/online_int.h"
 
-/* ---- the state, as a list ---- */
-
-static void put(Val **list, int *n, Val *v) {
-    if (list) list[*n] = v;
-    ++*n;
-}
-
-/* list NULL: how many */
-static int state_list(const On *on, OnState *s, Val **list) {
-    int n = 0;
-    for (int p = 0; p < on->o.nproducts; p++)
-        for (int i = 0; i < on->t.out.n / 2; i++) put(list, &n, &s->acc[p][i]);
-    for (int f = 0; f < on->o.nfactors; f++)
-        for (int i = 0; i < on->t.j / 4; i++) put(list, &n, &s->factor[f][i]);
-    for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD; r++) {
-            put(list, &n, &s->row[k][r]);
-            if (on->lags && on_is_frame(on, k)) put(list, &n, &s->ref[k][r]);
-            if (on_tracks(on, k)) put(list, &n, &s->any[k][r]);
-        }
-    put(list, &n, &s->k.stage), put(list, &n, &s->k.phase);
-    put(list, &n, &s->v.stage), put(list, &n, &s->v.phase);
-    if (on->t.nbrought) put(list, &n, &s->e.stage), put(list, &n, &s->e.phase);
-    return n;
-}
-
-static OnState state_new(On *on) {
-    OnState s = {0};
-    Arena *a = on->l->arena;
-    for (int p = 0; p < on->o.nproducts; p++) s.acc[p] = ARENA_ARRAY(a, Val, on->t.out.n / 2);
-    for (int f = 0; f < on->o.nfactors; f++) s.factor[f] = ARENA_ARRAY(a, Val, on->t.j / 4);
-    return s;
-}
-
-static OnState state_copy(On *on, const OnState *from) {
-    OnState s = state_new(on), f = *from;
-    int n = state_list(on, &s, NULL);
-    Val **to = ARENA_ARRAY(on->l->arena, Val *, n), **of = ARENA_ARRAY(on->l->arena, Val *, n);
-    state_list(on, &s, to);
-    state_list(on, &f, of);
-    for (int i = 0; i < n; i++) *to[i] = *of[i];
-    return s;
-}
-
-/* Phis of all of s, from `before`; list is of their places. */
-static OnState state_phis(On *on, const OnState *from, LLVMBasicBlockRef before, Val ***list,
-                          int *n) {
-    OnState s = state_copy(on, from);
-    *n = state_list(on, &s, NULL);
-    *list = ARENA_ARRAY(on->l->arena, Val *, *n);
-    Val **at = ARENA_ARRAY(on->l->arena, Val *, *n);
-    state_list(on, &s, at);
-    for (int i = 0; i < *n; i++) {
-        *at[i] = wg_phi(on->l, LLVMTypeOf(*at[i]), *at[i], before);
-        (*list)[i] = ARENA_NEW(on->l->arena, Val);
-        *(*list)[i] = *at[i];
-    }
-    return s;
-}
-
-static void state_next(On *on, Val **phi, OnState *s) {
-    int n = state_list(on, s, NULL);
-    Val **at = ARENA_ARRAY(on->l->arena, Val *, n);
-    state_list(on, s, at);
-    for (int i = 0; i < n; i++) wg_phi_next(on->l, *phi[i], *at[i]);
-}
-
 /* ---- what the tensor core does ---- */
 
 /* What wgmma has read, all warps of a group have; words that lie beside it, each for itself. */
-static void release(On *on, enum OnBar what, Val stage) {
+void on_release(On *on, enum OnBar what, Val stage) {
     bool words = on->t.out.picked && what != BAR_V;
     if (words) ptx_sync_warp(on->l);
     ptx_mbar_arrive(on->l, on_empty(on, what, stage), words ? on->w.lane0 : on->w.leader);
@@ -146,7 +79,7 @@ static void wait_products(On *on, OnState *s) {
     if (!on->o.nproducts) return;
     ptx_wgmma_wait_group(on->l, 0);
     for (int p = 0; p < on->o.nproducts; p++) ptx_hold(on->l, on->t.out.n / 2, s->acc[p]);
-    release(on, BAR_V, s->v.stage);
+    on_release(on, BAR_V, s->v.stage);
     s->v = on_next(on, s->v, on->t.stages);
 }
 
@@ -158,12 +91,12 @@ static void wait_products(On *on, OnState *s) {
 
 enum { TURN = 6, TURN_THREADS = 256 };
 
-static void turn_wait(On *on) {
+void on_turn_wait(On *on) {
     Lower *l = on->l;
     ptx_bar_sync(l, LLVMBuildAdd(l->b, on->w.group, i32c(l, TURN), ""), TURN_THREADS);
 }
 
-static void turn_pass(On *on) {
+void on_turn_pass(On *on) {
     Lower *l = on->l;
     Val next = LLVMBuildAdd(l->b, on->w.group, i32c(l, 1), "");
     Val wraps = LLVMBuildICmp(l->b, LLVMIntEQ, next, i32c(l, on->t.out.groups), "");
@@ -177,12 +110,12 @@ void on_first_turn(On *on) {
     Val is = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.group, i32c(l, on->t.out.groups - 1), "");
     LLVMBuildCondBr(l->b, is, last, after);
     block_enter(l, last);
-    turn_pass(on);
+    on_turn_pass(on);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
 }
 
-/* ---- a block ---- */
+/* ---- factors and sums ---- */
 
 static void round_factors(On *on, OnState *s) {
     for (int f = 0; f < on->o.nfactors; f++) {
@@ -209,43 +142,88 @@ static void move_sums(On *on, const OnBlock *b, OnState *s) {
     }
 }
 
-/* next: NULL, or where the word of the next block goes. */
-static OnState one_block(On *on, OnState before, Val i, OnBlock b, Val q, Val *next) {
+/* ---- a block ---- */
+
+void on_forget(On *on) {
     Lower *l = on->l;
-    OnState s = state_copy(on, &before);
-    bool first = b.first;
-    Map narrow = l->narrow, wide = l->wide, reals = l->reals;
     l->narrow = l->wide = l->reals = (Map){.arena = l->arena};
+}
+
+/* A branch that is hardly ever taken, and does no harm: ptxas moves waits up over arithmetic, but
+ * not over a branch that needs its results. */
+static void compute_first(On *on, const OnState *s) {
+    Lower *l = on->l;
+    Val sum = NULL;
+    for (int k = 0; k < on->o.nrows; k++) {
+        const TCarry *c = on->o.row[k].c;
+        for (int r = 0; r < ROWS_HELD && c->frame >= 0 && c->red == RED_sum; r++)
+            sum = sum ? LLVMBuildFAdd(l->b, sum, s->row[k][r], "") : s->row[k][r];
+    }
+    if (!sum) return;
+    LLVMBasicBlockRef rare = block_new(l, "rare"), after = block_new(l, "computed");
+    Val is = LLVMBuildFCmp(l->b, LLVMRealOLT, sum, const_real(l, -1), "");
+    LLVMBuildCondBr(l->b, ptx_vote_any(l, is), rare, after);
+    block_enter(l, rare);
+    ptx_fence_async(l);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+}
+
+/* The tile before, if the last products of its blocks `was` are made with a first block. */
+typedef struct Before {
+    OnState *old;
+    const OnRanges *was;
+} Before;
+
+/* next: NULL, or where the word of the next block goes. */
+static OnState one_block(On *on, const OnState *before, Val i, OnBlock b, Val q, Val *next,
+                         Before k) {
+    Lower *l = on->l;
+    OnState s = on_state_copy(on, before), *sums = k.old ? k.old : b.first ? NULL : &s;
+    Map narrow = l->narrow, wide = l->wide, reals = l->reals;
+    on_forget(on);
     bool turns = l->s->pingpong;
     on_rows_ref(on, &s);
+    if (k.old) {
+        on_skip_one_after(on, &s, BAR_K, k.was);
+        on_skip_one_before(on, &s, BAR_K);
+    } else if (b.first) {
+        on_skip_before(on, &s);
+    }
     on_block_open(on, &b, i);
-    if (turns) turn_wait(on);
+    if (turns) on_turn_wait(on);
     issue_scores(on, &b, &s, q);
-    if (!first) issue_products(on, &s);
-    if (turns) turn_pass(on);
+    if (sums) issue_products(on, sums);
+    if (turns) on_turn_pass(on);
     on_brought_wait(on, &b, s.e);
     on_block_early(on, &b);
     if (on->t.nbrought) s.e = on_next(on, s.e, on->t.bring);
-    wait_scores(on, &b, first || !on->o.nproducts ? 0 : 1);
+    wait_scores(on, &b, sums && on->o.nproducts ? 1 : 0);
     if (next) *next = ptx_shfl_first(l, b.next);
-    release(on, BAR_K, s.k.stage);
+    on_release(on, BAR_K, s.k.stage);
     s.k = on_next(on, s.k, on->t.stages);
     OnState old = s;
     on_block_values(on, &b, &s);
     on_block_factors(on, &b, &s);
-    if (!first) {
-        wait_products(on, &s);
+    if (k.old) compute_first(on, &s);
+    if (sums) wait_products(on, sums);
+    if (k.old) {
+        on_skip_one_after(on, k.old, BAR_V, k.was);
+        s.v = k.old->v;
+        on_skip_one_before(on, &s, BAR_V);
+    }
+    if (!b.first) {
         OnState in = s; /* the frames that the sums are in */
-        for (int k = 0; k < on->o.nrows; k++)
-            for (int r = 0; r < ROWS_HELD; r++) in.ref[k][r] = old.ref[k][r];
+        for (int f = 0; f < on->o.nrows; f++)
+            for (int r = 0; r < ROWS_HELD; r++) in.ref[f][r] = old.ref[f][r];
         move_sums(on, &b, &in);
     }
     round_factors(on, &s);
     on_scrub_holes(on, &b, &s);
-    if (first) on_scrub_end(on, &s, i, true);
-    for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++)
-            s.ref[k][r] = on_frame_left(on, k, s.row[k][r], b.frame[k][r]);
+    if (b.first) on_scrub_end(on, &s, i, true);
+    for (int f = 0; f < on->o.nrows; f++)
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, f); r++)
+            s.ref[f][r] = on_frame_left(on, f, s.row[f][r], b.frame[f][r]);
     l->narrow = narrow, l->wide = wide, l->reals = reals;
     return s;
 }
@@ -259,12 +237,12 @@ static OnState blocks(On *on, OnState start, Val *i, Val last, bool masked, Val 
     block_enter(l, head);
     Val **phi, at = wg_phi(l, l->i32, *i, before);
     int n;
-    OnState s = state_phis(on, &start, before, &phi, &n);
+    OnState s = on_state_phis(on, &start, before, &phi, &n);
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, last, ""), body, exit);
     block_enter(l, body);
-    OnState end = one_block(on, s, at, (OnBlock){.masked = masked}, q, NULL);
+    OnState end = one_block(on, &s, at, (OnBlock){.masked = masked}, q, NULL, (Before){0});
     wg_phi_next(l, at, LLVMBuildSub(l->b, at, i32c(l, 1), ""));
-    state_next(on, phi, &end);
+    on_state_next(on, phi, &end);
     LLVMBuildBr(l->b, head);
     block_enter(l, exit);
     *i = at;
@@ -275,18 +253,35 @@ static Val greater(Lower *l, Val a, Val b) {
     return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, a, b, ""), a, b, "");
 }
 
-static OnState all_blocks(On *on, OnState s, Val q) {
+OnState on_first_block(On *on, const OnState *s, Val q, OnState *old, const OnRanges *was) {
+    OnBlock b = {.masked = on->cut_lo || on->cut_hi, .first = true};
+    Val i = LLVMBuildSub(on->l->b, on->mine.end, i32c(on->l, 1), "");
+    return one_block(on, s, i, b, q, NULL, (Before){old, was});
+}
+
+OnState on_blocks(On *on, const OnState *first, Val q) {
     Lower *l = on->l;
-    bool cut = on->cut_lo || on->cut_hi;
-    Val i = LLVMBuildSub(l->b, on->end, i32c(l, 1), "");
-    s = one_block(on, s, i, (OnBlock){.masked = cut, .first = true}, q, NULL);
-    i = LLVMBuildSub(l->b, i, i32c(l, 1), "");
-    if (on->cut_hi) s = blocks(on, s, &i, greater(l, on->beyond, on->first), true, q);
-    s = blocks(on, s, &i, greater(l, on->whole, on->first), false, q);
-    if (on->cut_lo) s = blocks(on, s, &i, on->first, true, q);
-    on_scrub_end(on, &s, on->first, false);
-    issue_products(on, &s);
-    wait_products(on, &s);
+    const OnRange *x = &on->mine;
+    Val i = LLVMBuildSub(l->b, x->end, i32c(l, 2), "");
+    OnState s = *first;
+    if (on->cut_hi) s = blocks(on, s, &i, greater(l, x->beyond, x->first), true, q);
+    s = blocks(on, s, &i, greater(l, x->whole, x->first), false, q);
+    if (on->cut_lo) s = blocks(on, s, &i, x->first, true, q);
+    on_scrub_end(on, &s, x->first, false);
+    return s;
+}
+
+void on_last_products(On *on, OnState *s, const OnRanges *was) {
+    issue_products(on, s);
+    wait_products(on, s);
+    on_skip_after(on, s, was);
+}
+
+static OnState all_blocks(On *on, const OnState *start, Val q) {
+    OnRanges was = on_ranges(on);
+    OnState s = on_first_block(on, start, q, NULL, NULL);
+    s = on_blocks(on, &s, q);
+    on_last_products(on, &s, &was);
     return s;
 }
 
@@ -302,14 +297,14 @@ static OnState either_block(On *on, OnState s, Val i, Val is, OnBlock yes, OnBlo
     LLVMBuildCondBr(l->b, is, kind[0], kind[1]);
     for (int k = 0; k < 2; k++) {
         block_enter(l, kind[k]);
-        end[k] = one_block(on, s, i, k ? no : yes, q, &after[k]);
+        end[k] = one_block(on, &s, i, k ? no : yes, q, &after[k], (Before){0});
         from[k] = LLVMGetInsertBlock(l->b);
         LLVMBuildBr(l->b, join);
     }
     block_enter(l, join);
-    OnState all = state_phis(on, &end[0], from[0], &phi, &n);
+    OnState all = on_state_phis(on, &end[0], from[0], &phi, &n);
     Val **list = ARENA_ARRAY(l->arena, Val *, n);
-    state_list(on, &end[1], list);
+    on_state_list(on, &end[1], list);
     for (int k = 0; k < n; k++) LLVMAddIncoming(*phi[k], list[k], &from[1], 1);
     *next = wg_phi(l, l->i32, after[0], from[0]);
     LLVMAddIncoming(*next, &after[1], &from[1], 1);
@@ -342,21 +337,21 @@ static OnState picked_blocks(On *on, OnState s, Val q, Val word) {
     held.held = true;
     s = drops_any(on)
             ? either_block(on, s, i, is_not(on, word, PICK_CONDITIONS), held, first, q, &next)
-            : one_block(on, s, i, first, q, &next);
+            : one_block(on, &s, i, first, q, &next, (Before){0});
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "blocks");
     LLVMBasicBlockRef body = block_new(l, "a.block"), exit = block_new(l, "past");
     LLVMBuildBr(l->b, head);
     block_enter(l, head);
     Val **phi, at = wg_phi(l, l->i32, next, before), last = wg_phi(l, l->i32, i, before);
     int n;
-    s = state_phis(on, &s, before, &phi, &n);
+    s = on_state_phis(on, &s, before, &phi, &n);
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, i32c(l, 0), ""), body, exit);
     block_enter(l, body);
     Val now = number_of(on, at), following;
     OnState all = either_block(on, s, now, is_not(on, at, PICK_BOUNDS | PICK_CONDITIONS),
                                (OnBlock){.held = true}, (OnBlock){.masked = true}, q, &following);
     wg_phi_next(l, at, following), wg_phi_next(l, last, now);
-    state_next(on, phi, &all);
+    on_state_next(on, phi, &all);
     LLVMBuildBr(l->b, head);
     block_enter(l, exit);
     on_scrub_end(on, &s, last, false);
@@ -377,15 +372,15 @@ static bool stores_rows(const On *on, const TInst *i) {
     return i->kind == T_STORE;
 }
 
-/* What stands at the top level in [from, to) and is the same along columns; stores by one thread
- * of a row. */
-static void emit_rows(On *on, int from, int to) {
+/* What stands at the top level in [from, to) and is the same along columns; stores, if they are
+ * asked for, by one thread of a row. */
+static void emit_rows(On *on, int from, int to, bool store) {
     Lower *l = on->l;
     const TBlock *b = &l->t->body;
     bool stores = false;
     for (int k = from; k < to; k++) {
         const TInst *i = b->inst.v[k];
-        stores |= stores_rows(on, i);
+        stores |= store && stores_rows(on, i);
         if (i->kind != T_STORE && i->kind != T_LOOP && !over_cols(on, i)) emit_inst(l, i);
     }
     if (!stores) return;
@@ -412,7 +407,7 @@ void on_after_rows(On *on, OnState *s, int n) {
         for (int r = 0; r < f.n; r++) f.v[r] = s->row[k][r];
         l->value[on->o.row[k].c->id] = f;
     }
-    emit_rows(on, on->o.at + 1, l->t->body.inst.n);
+    emit_rows(on, on->o.at + 1, l->t->body.inst.n, true);
 }
 
 void on_after_columns(On *on) {
@@ -436,14 +431,18 @@ static void emit_after(On *on, OnState *s, Val row) {
     wg_emit_out(&on->w, &acc, row, LLVMConstInt(l->i64, 0, 0));
 }
 
-void on_before(On *on) {
+static void before(On *on, bool store) {
     Lower *l = on->l;
-    emit_rows(on, 0, on->o.at);
+    emit_rows(on, 0, on->o.at, store);
     Frag lo = frag_ix(l, on->o.loop->lo), hi = frag_ix(l, on->o.loop->hi);
     for (int r = 0; r < ROWS_HELD; r++) {
         on->lo[r] = on_clamp32(on, lo.v[lo.n > 1 ? r : 0]);
         on->hi[r] = on_clamp32(on, hi.v[hi.n > 1 ? r : 0]);
     }
+}
+
+void on_before(On *on) {
+    before(on, true);
 }
 
 /* i64, of the group's first row. */
@@ -485,7 +484,7 @@ static void finish(On *on, const OnWork *k, OnState *s) {
     LLVMBasicBlockRef after = block_new(l, "written");
     LLVMBuildCondBr(l->b, k->cut, part, whole);
     block_enter(l, whole);
-    OnState copy = state_copy(on, s);
+    OnState copy = on_state_copy(on, s);
     Map narrow = l->narrow, wide = l->wide, reals = l->reals;
     l->narrow = l->wide = l->reals = (Map){.arena = l->arena};
     emit_after(on, &copy, row);
@@ -498,51 +497,76 @@ static void finish(On *on, const OnWork *k, OnState *s) {
     block_enter(l, after);
 }
 
-OnRings on_consume(On *on, Val item, OnRings r) {
-    Lower *l = on->l;
-    LLVMBasicBlockRef uniform = wg_uniform_begin(&on->w);
-    bool picked = on->t.out.picked;
+void on_begin(On *on, Val item) {
     on_decode(on, item);
+    on_bounds_of_group(on);
     open_rows(on);
     on_before(on);
-    OnState s = state_new(on);
+}
+
+OnState on_nothing(On *on, Ring k) {
+    Lower *l = on->l;
+    OnState s = on_state_new(on);
     on_rows_init(on, &s);
     for (int p = 0; p < on->o.nproducts; p++)
         for (int i = 0; i < on->t.out.n / 2; i++) s.acc[p][i] = const_real(l, 0);
     for (int f = 0; f < on->o.nfactors; f++)
         for (int i = 0; i < on->t.j / 4; i++) s.factor[f][i] = i32c(l, 0);
-    s.k = s.v = r.k;
+    s.k = s.v = s.e = k; /* e: of who has one */
+    return s;
+}
+
+Val on_some(On *on) {
+    return LLVMBuildICmp(on->l->b, LLVMIntSGT, on->mine.end, on->mine.first, "");
+}
+
+/* Opens the tile again, so that the loop has the registers of what is known of it. */
+void on_finish(On *on, OnState *s, Val item) {
+    on_open(on, ptx_opaque(on->l, item));
+    Val row = open_rows(on);
+    before(on, false);
+    emit_after(on, s, row);
+}
+
+OnRings on_consume(On *on, Val item, OnRings r) {
+    Lower *l = on->l;
+    LLVMBasicBlockRef uniform = wg_uniform_begin(&on->w);
+    bool picked = on->t.out.picked;
+    on_begin(on, item);
+    OnState s = on_nothing(on, r.k);
     s.e = r.e;
     ptx_mbar_wait(l, on_full(on, BAR_Q, r.q.stage), r.q.phase);
     LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "finished");
     LLVMBasicBlockRef none = block_new(l, "none");
     OnPicked p = picked ? on_pick_hear_rows(on, r.q.stage) : (OnPicked){0};
     if (p.lo) on->lo_least = p.lo, on->hi_most = p.hi;
-    Val any = picked ? LLVMBuildICmp(l->b, LLVMIntSGE, p.first, i32c(l, 0), "")
-                     : LLVMBuildICmp(l->b, LLVMIntSGT, on->end, on->first, "");
+    Val any = picked ? LLVMBuildICmp(l->b, LLVMIntSGE, p.first, i32c(l, 0), "") : on_some(on);
     LLVMBuildCondBr(l->b, any, some, none);
     block_enter(l, none);
+    OnState skipped = s;
+    on_skip(on, &skipped);
     wg_meet(&on->w); /* as products do: no warp still waits for what is released now */
     LLVMBuildBr(l->b, done);
+    none = LLVMGetInsertBlock(l->b);
     block_enter(l, some);
-    OnState end = picked ? picked_blocks(on, s, r.q.stage, p.first) : all_blocks(on, s, r.q.stage);
+    OnState end = picked ? picked_blocks(on, s, r.q.stage, p.first) : all_blocks(on, &s, r.q.stage);
     LLVMBuildBr(l->b, done);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
     block_enter(l, done);
     Val **phi;
     int n;
-    OnState all = state_phis(on, &s, none, &phi, &n);
+    OnState all = on_state_phis(on, &skipped, none, &phi, &n);
     Val **at = ARENA_ARRAY(l->arena, Val *, n);
-    state_list(on, &end, at);
+    on_state_list(on, &end, at);
     for (int i = 0; i < n; i++) LLVMAddIncoming(*phi[i], at[i], &from, 1);
-    if (!on->t.out.over) release(on, BAR_Q, r.q.stage);
+    if (!on->t.out.over) on_release(on, BAR_Q, r.q.stage);
     OnWork k = on_work(on, ptx_opaque(l, item)); /* again, so that the loop has its registers */
     on_place(on, k.tile);
     if (on->t.out.over) on->w.slabs = on_buffer(on, &on->t.q[0], r.q.stage);
     finish(on, &k, &all);
     if (on->t.out.over) {
         ptx_bulk_wait_read(l, 0, on->w.leader);
-        release(on, BAR_Q, r.q.stage);
+        on_release(on, BAR_Q, r.q.stage);
     }
     wg_uniform_end(&on->w, uniform);
     return (OnRings){all.k, on_next(on, r.q, on->t.ahead), on->t.nbrought ? all.e : r.e, r.p};

@@ -20,6 +20,11 @@ void ptx_map_prefetch(Lower *l, Val map) {
     ptx_asm(l, "prefetch.tensormap [$0];", "l,~{memory}", ASM_EFFECT, none(l), &map, 1);
 }
 
+Val ptx_vote_any(Lower *l, Val v) {
+    Val arg[2] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v};
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.vote.any.sync", NULL, 0, arg, 2);
+}
+
 Val ptx_opaque(Lower *l, Val v) {
     return ptx_asm(l, "mov.b32 $0, $1;", "=r,r", ASM_EFFECT, l->i32, &v, 1);
 }
