@@ -143,28 +143,29 @@ unaligned() {
 }
 
 reduce() { # FILE M N K M N K: the second with few multiprocessors
-    local file fn variant size head
+    local file fn variant size head to
     for fn in $(sed -n 's/^fn \([a-z0-9_]*\)(.*/\1/p' "$1"); do
         alone "$1" "$fn"
         module "$file" || continue
-        : > "$work/cases"
+        : > "$work/many"
+        : > "$work/few"
         "$fkrun" --list "$mod" > "$work/list"
         head=$(head -n 1 "$work/list")
         for variant in $(sed -n 's/.*variant=\([^ ]*\) .*/\1/p' "$work/list" | sort -u); do
             [ "$variant" = general ] && continue
-            for mnk in "$2 $3 $4" "$5 $6 $7"; do
-                read -r m n k <<< "$mnk"
-                size="-s K=$k"
+            for mnk in "many $2 $3 $4" "few $5 $6 $7"; do
+                read -r to m n k <<< "$mnk"
+                size=
+                [[ $head == *" K="* ]] && size+=" -s K=$k"
                 [[ $head == *" M="* ]] && size+=" -s M=$m"
                 [[ $head == *" N="* ]] && size+=" -s N=$n"
                 [[ $head == *" B="* ]] && size+=" -s B=2"
-                echo "--device=emu --check --check-seconds=5 $size --variant=$variant $mod" >> "$work/cases"
+                echo "--device=emu --check --check-seconds=5 $size --variant=$variant $mod" >> "$work/$to"
             done
         done
-        cp "$work/cases" "$work/both"
-        grep "K=$4 " "$work/both" > "$work/cases"
+        cp "$work/many" "$work/cases"
         run
-        grep "K=$7 " "$work/both" > "$work/cases"
+        cp "$work/few" "$work/cases"
         run FK_EMU_SMS=2 FK_EMU_SEED=3
     done
 }

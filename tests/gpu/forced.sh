@@ -28,7 +28,8 @@ one() { # MODULE FN VARIANT "M N K" OPTIONS...
     [ "$variant" = auto ] || set -- --variant="$variant" "$@"
     [[ $absent == *M* ]] || set -- -s M="$m" "$@"
     [[ $absent == *N* ]] || set -- -s N="$n" "$@"
-    echo "--check --check-seconds=3 --repeat=3 --fn=$fn -s K=$k $* $mods/$module.fkm"
+    [[ $absent == *K* ]] || set -- -s K="$k" "$@"
+    echo "--check --check-seconds=3 --repeat=3 --fn=$fn $* $mods/$module.fkm"
 }
 
 turn=0 absent=
@@ -60,6 +61,7 @@ reduced() { # MODULE
         more=$($run --list --fn="$fn" "$mods/$1.fkm" | head -n 1)
         [[ $more == *" M="* ]] || absent+=M
         [[ $more == *" N="* ]] || absent+=N
+        [[ $more == *" K="* ]] || absent+=K
         [[ $more == *" B="* ]] && more='-s B=2' || more=''
         [ "$fn" = call ] && more+=' --zero=c' # at 1x1x8 it is
         all "$1" "$fn" $more
