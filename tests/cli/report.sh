@@ -41,4 +41,11 @@ has "$out" "sizes and strides; tensor cores: a masked sum of products has no sum
 has "$out" "a loop of its own: sigmoid does not separate"
 run 0 "strict" "$fkc" --ptxas=none --strict --emit=report refused.fk
 has "$out" "sizes and strides; tensor cores: --strict"
+# What says which blocks of keys a tile works on: conditions that their least and greatest decide, bounds.
+run 0 "a document mask" "$fkc" --ptxas=none --no-expect --bind E=64 --emit=report "$root/tests/programs/08_attn_document.fk"
+has "$out" "      picks blocks of j by least and greatest of id[b, i] == id[b, j]"
+run 0 "documents by their starts" "$fkc" --ptxas=none --no-expect --bind E=64 --emit=report "$root/tests/bench/attention_starts.fk"
+has "$out" "      picks blocks of j by least and greatest of its bounds, max(start[b, i], 0) and min(S, i + 1)"
+run 0 "affine bounds" "$fkc" --ptxas=none --no-expect --bind E=64 --emit=report "$root/tests/bench/attention.fk"
+holds "nothing to pick by" test -z "$(grep "picks blocks" "$out")"
 ends
