@@ -282,9 +282,10 @@ static SEvict evict_blocks(const Attempt *x) {
 /* Who picks blocks has some more to hold than who loads. */
 static void roles(const Attempt *x, const Shape *c, Schedule *s) {
     bool picks = x->o->picks && !c->split;
-    SRole load = {"load", picks ? 3 : 4, c->groups == 3 ? 32 : c->groups == 2 && !picks ? 24 : 40};
+    bool more = picks && c->block > 80; /* narrow blocks leave the groups no register to give */
+    SRole load = {"load", picks ? 3 : 4, c->groups == 3 ? 32 : c->groups == 2 && !more ? 24 : 40};
     SRole pick = {"pick", 1, load.regs};
-    SRole mma = {"mma", 4 * c->groups, c->groups == 3 ? 160 : c->groups == 2 && !picks ? 240 : 232};
+    SRole mma = {"mma", 4 * c->groups, c->groups == 3 ? 160 : c->groups == 2 && !more ? 240 : 232};
     vec_push(x->cx->arena, &s->roles, load);
     if (picks) vec_push(x->cx->arena, &s->roles, pick);
     vec_push(x->cx->arena, &s->roles, mma);

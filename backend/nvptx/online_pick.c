@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { LANES = 32, WIDE = 40 /* registers */ };
+enum { LANES = 32, NARROW = 24, WIDE = 40 /* registers */ };
 
 /* ---- least and greatest ---------------------------------------------------------------------- */
 
@@ -393,7 +393,7 @@ static Ring some_blocks(On *on, Val b, int n, const Place *tile, Ring at) {
 
 static Ring all_blocks(On *on, const Place *tile, Ring start) {
     Lower *l = on->l;
-    int regs = on->t.out.load_regs, n = !regs || regs >= WIDE ? MANY : MANY / 2;
+    int regs = on->t.out.load_regs, n = !regs || regs >= WIDE ? MANY : regs > NARROW ? 2 : 1;
     Val last = LLVMBuildSub(l->b, on->end, i32c(l, 1), "");
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "look");
     LLVMBasicBlockRef body = block_new(l, "at.blocks"), exit = block_new(l, "seen");
