@@ -107,10 +107,12 @@ def decode(group, fn, b, t, file="decode", **more):
 
 
 def suite_decode(seed):
-    rows = [decode(f"split, {n} MB", "decode", b, t, flush=flush) for n, b, t in ((537, 1, 131072), (268, 2, 32768))
-            for flush in ("read", "zero")]
-    rows += [decode("split, torch's choice", "decode", b, t, against="SDPA") for b, t in ((1, 131072), (2, 32768))]
-    rows += [decode("split, with lengths", "decode_len", b, t, against="") for b, t in ((1, 131072), (2, 32768))]
+    rows = []
+    for b, t in ((1, 131072), (2, 32768)):  # fewer tiles than multiprocessors: the loop is cut
+        rows += [decode("split", "decode", b, t), decode("split, dirty L2", "decode", b, t, flush="zero"),
+                 decode("split, torch's choice", "decode", b, t, against="SDPA"),
+                 decode("split, with lengths", "decode_len", b, t, against=""),
+                 decode("split, paged", "paged", b, t, "decode_paged", against="")]
     rows += [decode("split, short", "decode", b, t) for b, t in ((1, 8192), (4, 4096), (18, 8192))]
     for b, t in ((16, 8192), (64, 4096)):
         rows += [decode("contiguous", "decode", b, t), decode("contiguous, dirty L2", "decode", b, t, flush="zero"),
@@ -165,6 +167,12 @@ BARS = [
     Bar("mods", "documents, by their starts"),
     Bar("decode", "contiguous", tbs=3.9),
     Bar("decode", "contiguous, dirty L2"),
+    Bar("decode", "split", tbs=3.9),
+    Bar("decode", "split, dirty L2"),
+    Bar("decode", "split, torch's choice"),
+    Bar("decode", "split, with lengths"),
+    Bar("decode", "split, paged"),
+    Bar("decode", "split, short"),
     Bar("decode", "contiguous, with lengths"),
     Bar("decode", "paged", tbs=3.4),
     Bar("decode", "paged, dirty L2"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk,
-# fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk, states.fk has, forced, at sizes that hang over
+# fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk, states.fk, split.fk has, forced, at sizes that hang over
 # tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
 # padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
 # launches, bit for bit. What a variant does not take is skipped;
@@ -69,8 +69,22 @@ reduced() { # MODULE
     done
 }
 
+# Loops over j in parts: all tiles cut, some, none; the words are clear again each time.
+parts() {
+    local fn variant size
+    for fn in plain lengths tail kept rows both far nothing; do
+        for variant in $(list online_split $fn | grep _split); do
+            for size in "-s B=1 -s H=4 -s T=9000" "-s B=5 -s H=8 -s T=2055" "-s B=17 -s H=32 -s T=1100"; do
+                [ $fn != tail ] || size+=" -s S=70"
+                echo "--check --check-seconds=3 --repeat=3 --fn=$fn $size --variant=$variant $mods/online_split.fkm"
+            done
+        done
+    done
+}
+
 cases() {
     local fn more matrix size odd
+    parts
     deep=("1 16 4096" "130 264 2064" "512 512 1024" "1100 2100 4112")
     sizes=("1 8 64" "64 64 64" "128 256 128" "127 129 72" "129 257 520" "255 1000 584" "1000 136 1024" "300 520 8" "2000 1032 256")
     for fn in bias_gelu rowcol two gated; do all gemm_cases $fn; done
