@@ -149,26 +149,6 @@ void on_forget(On *on) {
     l->narrow = l->wide = l->reals = (Map){.arena = l->arena};
 }
 
-/* A branch that is hardly ever taken, and does no harm: ptxas moves waits up over arithmetic, but
- * not over a branch that needs its results. */
-static void compute_first(On *on, const OnState *s) {
-    Lower *l = on->l;
-    Val sum = NULL;
-    for (int k = 0; k < on->o.nrows; k++) {
-        const TCarry *c = on->o.row[k].c;
-        for (int r = 0; r < ROWS_HELD && c->frame >= 0 && c->red == RED_sum; r++)
-            sum = sum ? LLVMBuildFAdd(l->b, sum, s->row[k][r], "") : s->row[k][r];
-    }
-    if (!sum) return;
-    LLVMBasicBlockRef rare = block_new(l, "rare"), after = block_new(l, "computed");
-    Val is = LLVMBuildFCmp(l->b, LLVMRealOLT, sum, const_real(l, -1), "");
-    LLVMBuildCondBr(l->b, ptx_vote_any(l, is), rare, after);
-    block_enter(l, rare);
-    ptx_fence_async(l);
-    LLVMBuildBr(l->b, after);
-    block_enter(l, after);
-}
-
 /* The tile before, if the last products of its blocks `was` are made with a first block. */
 typedef struct Before {
     OnState *old;
@@ -205,7 +185,6 @@ static OnState one_block(On *on, const OnState *before, Val i, OnBlock b, Val q,
     OnState old = s;
     on_block_values(on, &b, &s);
     on_block_factors(on, &b, &s);
-    if (k.old) compute_first(on, &s);
     if (sums) wait_products(on, sums);
     if (k.old) {
         on_skip_one_after(on, k.old, BAR_V, k.was);
