@@ -135,18 +135,34 @@ static const Ix *ceil_div(IxPool *p, const Ix *x, int n) {
     return ix_div(p, ix_add(p, x, ix_const(p, n - 1)), ix_const(p, n));
 }
 
+/* Bytes of a factor that is loaded for each block: all that there is, or of a pool of pages, or of
+ * what data name, what the tiles read. */
+static const Ix *bytes_of(const Attempt *x, const TInst *load, const OnlineWhere *w, int wide) {
+    IxPool *p = x->t->ix;
+    const TTensor *of = &x->t->tensors.v[load->tensor];
+    const Ix *n = ix_const(p, dtype_bits(of->type) / 8);
+    if (!w->page && !w->dims) {
+        for (int d = 0; d < of->rank; d++) n = ix_mul(p, n, of->dims[d]);
+        return n;
+    }
+    uint64_t *deps = tile_deps(x->cx->arena, x->t), along = 0;
+    for (int d = 0; d < load->nix; d++) along |= tile_ix_deps(deps, load->ix[d]);
+    for (int a = 0; a < x->t->ngrid; a++)
+        if (a != x->o->cols && along >> a & 1) n = ix_mul(p, n, x->t->axes.v[a].extent);
+    return ix_mul(p, ix_mul(p, n, x->t->axes.v[x->o->j].extent), ix_const(p, wide));
+}
+
 /* Nanoseconds that memory takes for what is loaded for each block, once, at 4 TB/s. */
 static const Ix *memory(const Attempt *x) {
+    const Online *o = x->o;
     IxPool *p = x->t->ix;
     const Ix *bytes = ix_const(p, 0);
-    for (int k = 0; k < x->o->nscores + x->o->nproducts; k++) {
-        bool score = k < x->o->nscores;
-        const TInst *load = score ? x->o->score[k].b.load : x->o->product[k - x->o->nscores].b.load;
-        const TTensor *of = &x->t->tensors.v[load->tensor];
-        const Ix *n = ix_const(p, dtype_bits(of->type) / 8);
-        for (int d = 0; d < of->rank; d++) n = ix_mul(p, n, of->dims[d]);
-        bytes = ix_add(p, bytes, n);
-    }
+    for (int s = 0; s < o->nscores; s++)
+        bytes = ix_add(p, bytes,
+                       bytes_of(x, o->score[s].b.load, &o->score[s].where, held(x, o->score[s].k)));
+    for (int k = 0; k < o->nproducts; k++)
+        bytes = ix_add(p, bytes,
+                       bytes_of(x, o->product[k].b.load, &o->product[k].where, held(x, o->cols)));
     return ix_div(p, bytes, ix_const(p, 4000));
 }
 

@@ -311,9 +311,11 @@ static void barriers(On *on) {
     for (enum OnBar what = BAR_K; what <= BAR_NEXT; what++)
         for (int s = 0; s < count_of(on, what); s++) {
             bool words = on->t.out.picked && (what == BAR_K || what == BAR_Q);
-            int all = what == BAR_NEXT ? 128 : what == BAR_E || words ? 4 : 1;
-            ptx_mbar_init(l, on_full(on, what, i32c(l, s)), 1);
-            ptx_mbar_init(l, on_empty(on, what, i32c(l, s)), all * on->t.out.groups);
+            bool shared = on->loaders && (what == BAR_K || what == BAR_V);
+            int each = what == BAR_NEXT ? 128 : what == BAR_E || words ? 4 : 1;
+            int all = each * on->t.out.groups + (what == BAR_NEXT ? 32 * on->loaders : 0);
+            ptx_mbar_init(l, on_full(on, what, i32c(l, s)), shared ? on->loaders : 1);
+            ptx_mbar_init(l, on_empty(on, what, i32c(l, s)), all);
         }
     on_pick_init(on);
     ptx_mbar_init_done(l);

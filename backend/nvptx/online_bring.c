@@ -53,7 +53,8 @@ static Val buffer(On *on, Val stage) {
 void on_bring(On *on, Ring at) {
     Lower *l = on->l;
     if (!on->t.nbrought) return;
-    on_load_begin(on, BAR_E, at, on->t.brought_bytes);
+    LLVMBasicBlockRef after = on_once_begin(on);
+    on_load_begin(on, BAR_E, at, i32c(l, on->t.brought_bytes));
     Val to = buffer(on, at.stage), full = on_full(on, BAR_E, at.stage);
     for (int k = 0; k < on->t.nbrought; k++) {
         const MmaStaged *s = &on->t.brought[k];
@@ -67,6 +68,7 @@ void on_bring(On *on, Ring at) {
                          box, full, s->evict, 0, on->lead);
         }
     }
+    on_once_end(on, after);
 }
 
 /* ---- the groups ---- */

@@ -57,6 +57,7 @@ typedef struct On {
     int map_e[ONLINE_BROUGHT];
     VEC(OnPlace) places;     /* of pages */
     int page_lines;          /* from lane to lane; a page has a multiple of it, or a block has */
+    int loaders;             /* warps that share the pages; 0: one thread loads */
     bool *by_page;           /* per value: says where a page is */
     bool scrub_lo, scrub_hi; /* what lies beyond the bounds may be in a tensor all the same */
     bool cut_lo, cut_hi;     /* a block may hang over the bounds of j */
@@ -83,7 +84,9 @@ typedef struct On {
     Val lo_least, hi_most; /* i32: as OnRanges has them */
     Val whole, beyond;     /* i32: those of [whole, beyond) hang over no bound */
     OnRange mine;          /* of a consumer group: its blocks of these */
-    Val lead;              /* i1, of the loader: the thread that copies; NULL: it is one thread */
+    /* of the loading warps, if there are such; else NULL */
+    Val loader;      /* i32: which */
+    Val lead, chief; /* i1: its thread that copies; of the first warp, what is done once */
     /* of a consumer group */
     Val place_e[ONLINE_BROUGHT]; /* i32: of the thread in a box */
     Val desc_q[ONLINE_SCORES], desc_k[ONLINE_SCORES], desc_v[ONLINE_PRODUCTS];
@@ -172,6 +175,9 @@ typedef enum OnRole { ON_PICKS, ON_LOADS, ON_WORKS } OnRole;
 void on_tiles(On *on, OnTileFn *fn, OnRole role);
 Val on_is_tile(On *on, Val item);          /* i1 */
 Val on_hear(On *on, Val item, Ring *next); /* a consumer: which tile is next */
+/* From begin to end, what one warp of those that load does; NULL: one thread loads. */
+LLVMBasicBlockRef on_once_begin(On *on);
+void on_once_end(On *on, LLVMBasicBlockRef after);
 
 /* ---- online_load.c ---- */
 void on_loader(On *on);
@@ -188,7 +194,7 @@ void on_page_end(On *on, Val i, Val *at);
 void on_page_coords(On *on, const MmaFactor *f, const OnlineWhere *w, int lines, const Val *at,
                     Val number, Val *coord);
 
-void on_load_begin(On *on, enum OnBar what, Ring at, int bytes); /* waits until it is free */
+void on_load_begin(On *on, enum OnBar what, Ring at, Val bytes); /* waits until it is free */
 
 /* ---- online_bring.c: matrices that the body reads, brought by TMA ---- */
 const MmaStaged *on_brought(const On *on, const TInst *i);

@@ -1,8 +1,9 @@
 /* online_load.c - the warpgroup that loads, of which one thread works: of a tile the rows' factors,
  * then for each block, from the last to the first, what makes its scores and what is read of its
  * elements, and what its products need one block later. It runs as far ahead as there are buffers,
- * across tiles. Where a warp picks blocks, it has them from there. Where factors lie in pages a
- * warp works, of which that thread is the first (online_page.c).
+ * across tiles. Where a warp picks blocks, it has them from there. Where factors lie in pages,
+ * several warps share those of a block (online_page.c), of each warp one thread copies, and the
+ * first warp does what is done once.
  */
 #include "backend/nvptx/online_int.h"
 
@@ -22,16 +23,16 @@ KTmap on_map(const On *on, const MmaFactor *f, const OnlineSmem *m, int page) {
     return map;
 }
 
-/* All pieces of a box from coord on. */
+/* All pieces of a box from coord on. pred: i1, by whom; NULL: by who is here. */
 static void load(On *on, const MmaFactor *f, const OnlineSmem *m, int map, Val *coord, Val to,
-                 Val bar) {
+                 Val bar, Val pred) {
     Lower *l = on->l;
     Val first = coord[0];
     for (int p = 0; p < m->pieces; p++) {
         Val at = LLVMBuildAdd(l->b, to, i32c(l, p * m->lines * 128), "");
         coord[0] = LLVMBuildAdd(l->b, first, i32c(l, 64 * p), "");
         ptx_tma_load(l, ptx_map_address(l, on->w.kernel, map), f->load->nix, coord, at, bar,
-                     m->evict, 0, on->lead);
+                     m->evict, 0, pred);
     }
 }
 
@@ -41,11 +42,11 @@ static void wait_empty(On *on, enum OnBar what, Ring at) {
     ptx_mbar_wait(l, on_empty(on, what, at.stage), free);
 }
 
-static void expect(On *on, enum OnBar what, Ring at, int bytes) {
-    ptx_mbar_expect(on->l, on_full(on, what, at.stage), i32c(on->l, bytes), on->lead);
+static void expect(On *on, enum OnBar what, Ring at, Val bytes) {
+    ptx_mbar_expect(on->l, on_full(on, what, at.stage), bytes, on->lead);
 }
 
-void on_load_begin(On *on, enum OnBar what, Ring at, int bytes) {
+void on_load_begin(On *on, enum OnBar what, Ring at, Val bytes) {
     wait_empty(on, what, at);
     expect(on, what, at, bytes);
 }
@@ -55,15 +56,17 @@ static void load_rows(On *on, Ring at, const OnPicked *p) {
     int bytes = 0;
     Val coord[5];
     for (int k = 0; k < on->o.nscores; k++) bytes += on->t.q[k].bytes;
+    LLVMBasicBlockRef after = on_once_begin(on);
     wait_empty(on, BAR_Q, at);
     if (p) on_pick_tell_rows(on, at.stage, p);
-    expect(on, BAR_Q, at, bytes);
+    expect(on, BAR_Q, at, i32c(on->l, bytes));
     for (int k = 0; k < on->o.nscores; k++) {
         const MmaFactor *f = &on->o.score[k].a;
         wg_coords(&on->w, f->load, coord);
         load(on, f, &on->t.q[k], on->map_q[k], coord, on_buffer(on, &on->t.q[k], at.stage),
-             on_full(on, BAR_Q, at.stage));
+             on_full(on, BAR_Q, at.stage), on->lead);
     }
+    on_once_end(on, after);
 }
 
 static void open_block(On *on, Val i) {
@@ -72,38 +75,59 @@ static void open_block(On *on, Val i) {
     wg_open_one(&on->w, on->o.j, LLVMBuildZExt(l->b, j, l->i64, ""));
 }
 
+/* Of n boxes, those of this warp: every loaders-th from its own number on. */
+static Val share(On *on, int n) {
+    Lower *l = on->l;
+    if (n % on->loaders == 0) return i32c(l, n / on->loaders);
+    Val left = LLVMBuildSub(l->b, i32c(l, n + on->loaders - 1), on->loader, "");
+    return LLVMBuildUDiv(l->b, left, i32c(l, on->loaders), "");
+}
+
+/* What this warp brings of a block. */
+static Val bytes_of(On *on, const OnlineWhere *w, const OnlineSmem *m) {
+    Lower *l = on->l;
+    int lines = lines_of(m, w->page);
+    if (!on->loaders) return i32c(l, m->bytes);
+    if (lines < m->lines)
+        return LLVMBuildMul(l->b, share(on, m->lines / lines), i32c(l, lines * m->pieces * 128),
+                            "");
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, on->loader, i32c(l, 0), "");
+    return LLVMBuildSelect(l->b, first, i32c(l, m->bytes), i32c(l, 0), "");
+}
+
 /* What a block has of a factor, at places `at` of the lanes: box by box, by a loop, in which a
  * loader has registers enough. */
 static void load_block(On *on, const MmaFactor *f, const OnlineWhere *w, const OnlineSmem *m,
                        int map, const Val *at, Val to, Val bar) {
     Lower *l = on->l;
     Val coord[5];
-    int lines = lines_of(m, w->page);
-    if (lines == m->lines) {
+    int lines = lines_of(m, w->page), boxes = m->lines / lines;
+    if (boxes == 1) {
         on_page_coords(on, f, w, m->lines, at, i32c(l, 0), coord);
-        load(on, f, m, map, coord, to, bar);
+        load(on, f, m, map, coord, to, bar, on->chief);
         return;
     }
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), body = block_new(l, "page");
-    LLVMBasicBlockRef exit = block_new(l, "brought");
-    Val count = ptx_opaque(l, i32c(l, m->lines / lines)); /* it is not unrolled */
-    LLVMBuildBr(l->b, body);
-    block_enter(l, body);
-    Val n = wg_phi(l, l->i32, i32c(l, 0), before);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "pages");
+    LLVMBasicBlockRef body = block_new(l, "page"), exit = block_new(l, "brought");
+    LLVMBuildBr(l->b, head);
+    block_enter(l, head);
+    Val n = wg_phi(l, l->i32, on->loader, before);
     ptx_rolled(l);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntULT, n, i32c(l, boxes), ""), body, exit);
+    block_enter(l, body);
     on_page_coords(on, f, w, m->lines, at, n, coord);
-    load(on, f, m, map, coord, wg_at_stage(&on->w, to, n, lines * 128), bar);
-    Val next = LLVMBuildAdd(l->b, n, i32c(l, 1), "");
-    wg_phi_next(l, n, next);
-    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, count, ""), body, exit);
+    load(on, f, m, map, coord, wg_at_stage(&on->w, to, n, lines * 128), bar, on->lead);
+    wg_phi_next(l, n, LLVMBuildAdd(l->b, n, i32c(l, on->loaders), ""));
+    LLVMBuildBr(l->b, head);
     block_enter(l, exit);
 }
 
 /* next: the block picked after it; NULL: nothing is picked. */
 static void load_scores(On *on, Val i, Ring at, const Val *places, Val next) {
-    int bytes = 0;
+    Val bytes = i32c(on->l, 0);
     open_block(on, i);
-    for (int k = 0; k < on->o.nscores; k++) bytes += on->t.k[k].bytes;
+    for (int k = 0; k < on->o.nscores; k++)
+        bytes = LLVMBuildAdd(on->l->b, bytes, bytes_of(on, &on->o.score[k].where, &on->t.k[k]), "");
     wait_empty(on, BAR_K, at);
     if (next) on_pick_tell_block(on, at.stage, next);
     expect(on, BAR_K, at, bytes);
@@ -113,10 +137,12 @@ static void load_scores(On *on, Val i, Ring at, const Val *places, Val next) {
 }
 
 static void load_products(On *on, Val i, Ring at, const Val *places) {
-    int bytes = 0;
+    Val bytes = i32c(on->l, 0);
     if (!on->o.nproducts) return;
     open_block(on, i);
-    for (int p = 0; p < on->o.nproducts; p++) bytes += on->t.v[p].bytes;
+    for (int p = 0; p < on->o.nproducts; p++)
+        bytes =
+            LLVMBuildAdd(on->l->b, bytes, bytes_of(on, &on->o.product[p].where, &on->t.v[p]), "");
     on_load_begin(on, BAR_V, at, bytes);
     for (int p = 0; p < on->o.nproducts; p++)
         load_block(on, &on->o.product[p].b, &on->o.product[p].where, &on->t.v[p], on->map_v[p],
@@ -280,10 +306,11 @@ void on_loader(On *on) {
     Lower *l = on->l;
     LLVMBasicBlockRef one = block_new(l, "loader"), rest = block_new(l, "leave");
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.tid, i32c(l, 0), "");
-    if (on->places.n) {
-        on->lead = first;
-        Val warp = ptx_shfl_first(l, LLVMBuildLShr(l->b, on->w.tid, i32c(l, 5), ""));
-        first = LLVMBuildICmp(l->b, LLVMIntEQ, warp, i32c(l, 0), "");
+    if (on->loaders) {
+        on->chief = first;
+        on->lead = ptx_elected(l);
+        on->loader = ptx_shfl_first(l, LLVMBuildLShr(l->b, on->w.tid, i32c(l, 5), ""));
+        first = LLVMBuildICmp(l->b, LLVMIntULT, on->loader, i32c(l, on->loaders), "");
     }
     LLVMBuildCondBr(l->b, first, one, rest);
     block_enter(l, one);

@@ -1,7 +1,7 @@
 /* online_next.c - tile after tile, by all roles: those from the CTA's number on at the distance of
  * all CTAs, or, where they are handed out, what the loader takes from a counter in global memory
- * and tells the groups through a ring of numbers. Where a warp picks blocks, it takes them and puts
- * them among its words for the loader.
+ * and tells the groups, and its other warps, through a ring of numbers. Where a warp picks blocks,
+ * it takes them and puts them among its words for the loader.
  */
 #include "backend/nvptx/online_int.h"
 
@@ -9,46 +9,53 @@ static Val next_slot(On *on, Val stage) {
     return wg_at_stage(&on->w, on_past_bars(on), stage, 4);
 }
 
-/* Code of a role that one thread does; NULL: it is one thread. */
-static LLVMBasicBlockRef alone_begin(On *on) {
+static LLVMBasicBlockRef only(On *on, Val cond) {
     Lower *l = on->l;
-    if (!on->lead) return NULL;
-    LLVMBasicBlockRef one = block_new(l, "alone"), after = block_new(l, "together");
-    LLVMBuildCondBr(l->b, on->lead, one, after);
-    block_enter(l, one);
+    LLVMBasicBlockRef those = block_new(l, "those"), after = block_new(l, "all");
+    LLVMBuildCondBr(l->b, cond, those, after);
+    block_enter(l, those);
     return after;
 }
 
-static void alone_end(On *on, LLVMBasicBlockRef after) {
+LLVMBasicBlockRef on_once_begin(On *on) {
+    Lower *l = on->l;
+    if (!on->loaders) return NULL;
+    return only(on, LLVMBuildICmp(l->b, LLVMIntEQ, on->loader, i32c(l, 0), ""));
+}
+
+void on_once_end(On *on, LLVMBasicBlockRef after) {
     if (!after) return;
     LLVMBuildBr(on->l->b, after);
     block_enter(on->l, after);
 }
 
+/* For who tells it. */
 static Val next_take(On *on) {
     Lower *l = on->l;
     Val last = LLVMBuildSub(l->b, uniform32(&on->w, on_work_all(on)), i32c(l, 1), "");
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), after = alone_begin(on);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    Val one = on->chief ? on->chief : on->lead; /* NULL: it is one thread */
+    LLVMBasicBlockRef after = one ? only(on, one) : NULL;
     LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
-    Val taken = ptx_atomic_wrap(l, param_memory(l, KP_HEAD), last);
-    alone_end(on, after);
+    Val mine = ptx_atomic_wrap(l, param_memory(l, KP_HEAD), last), taken = mine;
+    on_once_end(on, after);
     if (after) {
-        Val mine = taken;
         taken = wg_phi(l, l->i32, i32c(l, 0), before);
         LLVMAddIncoming(taken, &mine, &from, 1);
     }
-    return LLVMBuildAdd(l->b, taken, on->w.stride, ""); /* for who tells it */
+    return LLVMBuildAdd(l->b, taken, on->w.stride, "");
 }
 
-static Val next_tell(On *on, Ring at, Val item) {
+static void next_tell(On *on, Ring at, Val item) {
     Lower *l = on->l;
+    LLVMBasicBlockRef after = on_once_begin(on);
     ptx_mbar_wait(l, on_empty(on, BAR_NEXT, at.stage),
                   LLVMBuildXor(l->b, at.phase, i32c(l, 1), ""));
-    LLVMBasicBlockRef after = alone_begin(on);
+    LLVMBasicBlockRef together = on->loaders ? only(on, on->chief) : NULL;
     ptx_store_shared(l, 4, next_slot(on, at.stage), item);
     ptx_mbar_arrive(l, on_full(on, BAR_NEXT, at.stage), NULL);
-    alone_end(on, after);
-    return after ? ptx_shfl_first(l, item) : item;
+    on_once_end(on, together);
+    on_once_end(on, after);
 }
 
 static Val next_hear(On *on, Ring at) {
@@ -97,10 +104,9 @@ void on_tiles(On *on, OnTileFn *fn, OnRole role) {
         next = LLVMBuildAdd(l->b, item, on->w.stride, "");
     else if (role == ON_PICKS)
         e.p = on_pick_put(on, e.p, next = ptx_shfl_first(l, next));
-    else if (role == ON_WORKS)
-        next = next_hear(on, at);
-    else
-        next = next_tell(on, at, role == taker ? next : on_pick_take(on, &e.p));
+    else if (role == ON_LOADS)
+        next_tell(on, at, next = role == taker ? next : on_pick_take(on, &e.p));
+    if (counts && (role == ON_WORKS || (role == ON_LOADS && on->loaders))) next = next_hear(on, at);
     if (counts) {
         Ring after = on_next(on, at, ON_NEXT);
         wg_phi_next(l, at.stage, after.stage), wg_phi_next(l, at.phase, after.phase);

@@ -29,6 +29,10 @@ static bool moves(const On *on, const Ix *x) {
     return tile_ix_deps(on->l->deps, x) >> on->o.j & 1;
 }
 
+/* Warps at most. Measured: two groups wait where one warp loads (prefill takes 1.2 times as long);
+ * one group waits for memory, which likes few boxes at a time (2 %). */
+enum { LOADERS = 4, FEW = 8 };
+
 static int gcd(int a, int b) {
     return b ? gcd(b, a % b) : a;
 }
@@ -47,7 +51,12 @@ static void note(On *on, const MmaFactor *f, const OnlineWhere *w) {
         if (place_of(on, at.x, at.extent) < 0) vec_push(on->l->arena, &on->places, at);
         note_values(on, at.x);
     }
-    if (w->page) on->page_lines = gcd(w->page, on->page_lines);
+    if (!w->page) return;
+    int boxes = w->page < on->t.j ? on->t.j / w->page : 1, warps = boxes;
+    on->page_lines = gcd(w->page, on->page_lines);
+    if (on->t.out.groups == 1) warps = boxes / FEW > 1 ? boxes / FEW : 1;
+    if (warps > LOADERS) warps = LOADERS;
+    if (on->loaders < warps) on->loaders = warps;
 }
 
 void on_page_facts(On *on) {

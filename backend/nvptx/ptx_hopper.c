@@ -29,6 +29,10 @@ Val ptx_opaque(Lower *l, Val v) {
     return ptx_asm(l, "mov.b32 $0, $1;", "=r,r", ASM_EFFECT, l->i32, &v, 1);
 }
 
+Val ptx_elected(Lower *l) {
+    return ptx_asm(l, "elect.sync _|$0, -1;", "=b", ASM_TOGETHER, l->i1, NULL, 0);
+}
+
 void ptx_rolled(Lower *l) {
     ptx_asm(l, ".pragma \"nounroll\";", "", ASM_EFFECT, none(l), NULL, 0);
 }
