@@ -26,7 +26,7 @@ NAMES = re.compile(r"softmax|attention|log_?sum_?exp|\blse\b|flash_?att|cross_?e
 COUNTS = {"nrows", "nproducts", "nscores", "nfactors", "nmore"}
 KINDS = {"red"}
 # Look a reduction up in a table; what reduce_combine gives is as good as the reduction.
-TABLES = {"identity", "reduce_combine", "reduce_name", "op_traits", "op_emit"}
+TABLES = {"identity", "eval_identity", "reduce_combine", "reduce_name", "op_traits", "op_emit"}
 # Take a count as an amount: bytes, elements, lanes.
 AMOUNTS = {"ARENA_ARRAY", "wg_at_stage", "i32c", "ptx_hold", "no"}
 # Made of counts, and no longer one.
@@ -56,9 +56,15 @@ ALLOWED = {
     "backend/nvptx/online_scrub.c": {
         "if (!on->o.nproducts || !(end ? on->scrub_hi : on->scrub_lo)) return": "no factors in the ring V",
     },
+    "backend/nvptx/online_skip.c": {
+        "if (what == BAR_V && !on->o.nproducts) return": "the ring V is not used",
+    },
+    "backend/nvptx/online_stream.c": {
+        "return on->l->s->pingpong && on->l->s->persistent": "without products nothing is made meanwhile",
+    },
     "backend/nvptx/online_tile.c": {
         "if (!on->o.nproducts) return": "the ring V is not used",
-        "wait_scores(on, &b, first || !on->o.nproducts ? 0 : 1)": "nothing else is in flight",
+        "wait_scores(on, &b, sums && on->o.nproducts ? 1 : 0)": "else nothing else is in flight",
         "for (int p = 1; p < on->o.nproducts; p++)": "the first is handed on beside the others",
         "ptx_wgmma_rows(l, &w, s->factor[x->factor],": "the first opens, the last commits the group",
     },
