@@ -156,6 +156,7 @@ typedef struct OnlineTiles {
      * tile, side by side, `bring` buffers from brought_at on, in which all lie. */
     MmaStaged brought[ONLINE_BROUGHT];
     int nbrought, bring, brought_at, brought_bytes;
+    bool over_brought; /* slabs that lie over something (out.over) lie there, in a buffer's turn */
     int batch[ONLINE_BATCHES], nbatches; /* axes, the one walked fastest last */
     int spare; /* registers of a thread beside sums, a block and its factors */
     int early; /* columns of j that are worked on before a frame is known to hold */

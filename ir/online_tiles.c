@@ -191,10 +191,15 @@ static bool read_slabs(Arena *a, const Schedule *s, const Online *o, OnlineTiles
     return mma_read_slabs(o->t, &rest, &m, &w->out, why);
 }
 
-/* A group's slab of 64 columns is as large as its rows' part of a piece of 64 of k. */
-static bool fits_over(const Online *o, const OnlineTiles *w, Str *why) {
+/* Slabs of 64 columns, over a buffer of matrices if there are some and they are large enough; else
+ * a group's slab is as large as its rows' part of a piece of 64 of k. */
+static bool fits_over(const Online *o, OnlineTiles *w, Str *why) {
     const MmaTiles *out = &w->out;
+    int all = out->groups * out->ring * out->chunk_bytes;
     if (!out->over) return true;
+    w->over_brought = w->nbrought && out->nstaged == 1 && all <= w->brought_bytes &&
+                      out->ring * out->chunk >= out->n;
+    if (w->over_brought) return true;
     if (o->nscores != 1 || out->nstaged != 1 || out->chunk_bytes != PIECE * LINE ||
         out->ring > w->q[0].pieces || out->ring * out->chunk < out->n)
         return no(why, "%d slabs of %d bytes do not lie over the factor of the rows", out->ring,

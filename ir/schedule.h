@@ -93,7 +93,8 @@ typedef struct SValue { /* where a value lives between its definition and its us
     int slabs;   /* of a staged store: boxes side by side in a buffer; 0 reads as 1 */
     SEvict evict;
     bool plain; /* a load: comes by plain loads, whatever `move` says */
-    bool over;  /* a staged store: its slabs lie over what was loaded once for the tile */
+    bool over;  /* a staged store: its slabs lie over what was loaded once for the tile, or take a
+                   buffer's turn of what is loaded element by element (ir/online.h) */
 } SValue;
 
 typedef struct SOp { /* an instruction of a loop body, by the value it defines */

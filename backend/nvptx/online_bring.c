@@ -4,6 +4,8 @@
  *
  * A group reads what it needs as the accumulator lies (wgmma_bring.c), as words of two neighbours,
  * while its scores are made; then each of its warps says so.
+ *
+ * What a tile stores may go through a buffer, as if it were one more block's.
  */
 #include "backend/nvptx/online_int.h"
 
@@ -114,4 +116,27 @@ void on_brought_done(On *on, const OnBlock *b) {
     ptx_fence_async(on->l);
     ptx_sync_warp(on->l);
     ptx_mbar_arrive(on->l, on_empty(on, BAR_E, b->stage), on->w.lane0);
+}
+
+/* ---- stores ---- */
+
+Ring on_brought_leave(On *on, Ring at) {
+    Lower *l = on->l;
+    if (!on->t.over_brought) return at;
+    Val free = LLVMBuildXor(l->b, at.phase, i32c(l, 1), "");
+    ptx_mbar_wait(l, on_empty(on, BAR_E, at.stage), free);
+    ptx_mbar_arrive(l, on_full(on, BAR_E, at.stage), on->lead);
+    return on_next(on, at, on->t.bring);
+}
+
+Val on_brought_lend(On *on, Ring at) {
+    ptx_mbar_wait(on->l, on_full(on, BAR_E, at.stage), at.phase);
+    return buffer(on, at.stage);
+}
+
+/* All have written, fenced that, and met; the leader, who arrives too, waits for the copies. */
+Ring on_brought_return(On *on, Ring at) {
+    ptx_bulk_wait_read(on->l, 0, on->w.leader);
+    ptx_mbar_arrive(on->l, on_empty(on, BAR_E, at.stage), on->w.lane0);
+    return on_next(on, at, on->t.bring);
 }

@@ -299,6 +299,7 @@ static OnRings load_tile(On *on, Val item, OnRings r) {
     out.e = ring_join(on, r.e, none, end.e, from); /* phis before all */
     out.p = ring_join(on, r.p, none, from_words, from);
     out.q = on_next(on, r.q, on->t.ahead);
+    out.e = on_brought_leave(on, out.e);
     return out;
 }
 

@@ -507,6 +507,11 @@ void on_finish(On *on, OnState *s, Val item) {
     emit_after(on, s, row);
 }
 
+/* Does what is stored lie over what was loaded of the rows? */
+static bool over_rows(const On *on) {
+    return on->t.out.over && !on->t.over_brought;
+}
+
 OnRings on_consume(On *on, Val item, OnRings r) {
     Lower *l = on->l;
     LLVMBasicBlockRef uniform = wg_uniform_begin(&on->w);
@@ -538,15 +543,18 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     Val **at = ARENA_ARRAY(l->arena, Val *, n);
     on_state_list(on, &end, at);
     for (int i = 0; i < n; i++) LLVMAddIncoming(*phi[i], at[i], &from, 1);
-    if (!on->t.out.over) on_release(on, BAR_Q, r.q.stage);
+    if (!over_rows(on)) on_release(on, BAR_Q, r.q.stage);
     OnWork k = on_work(on, ptx_opaque(l, item)); /* again, so that the loop has its registers */
     on_place(on, k.tile);
-    if (on->t.out.over) on->w.slabs = on_buffer(on, &on->t.q[0], r.q.stage);
+    OnRings out = {all.k, on_next(on, r.q, on->t.ahead), on->t.nbrought ? all.e : r.e, r.p};
+    if (over_rows(on)) on->w.slabs = on_buffer(on, &on->t.q[0], r.q.stage);
+    if (on->t.over_brought) on->w.slabs = on_brought_lend(on, out.e);
     finish(on, &k, &all);
-    if (on->t.out.over) {
+    if (over_rows(on)) {
         ptx_bulk_wait_read(l, 0, on->w.leader);
         on_release(on, BAR_Q, r.q.stage);
     }
+    if (on->t.over_brought) out.e = on_brought_return(on, out.e);
     wg_uniform_end(&on->w, uniform);
-    return (OnRings){all.k, on_next(on, r.q, on->t.ahead), on->t.nbrought ? all.e : r.e, r.p};
+    return out;
 }
