@@ -289,6 +289,26 @@ static bool has_frames(const Online *o) {
     return false;
 }
 
+/* Is what a frame is the greatest of computed from scores, more than a score itself? Then a block's
+ * maximum takes long, and less is worked on before it is known (tests/bench/RESULTS.md). */
+static bool computes_frames(const Online *o) {
+    for (int c = 0; c < o->loop->carries.n; c++)
+        for (int r = 0; r < o->nrows; r++) {
+            bool is = o->row[r].c->id == o->loop->carries.v[c].frame;
+            for (int s = 0; s < o->nscores; s++) is &= o->row[r].step->args[1] != o->score[s].carry;
+            if (is) return true;
+        }
+    return false;
+}
+
+/* Elements that are read from global memory, as many ahead as there are registers, want more. */
+static int early_of(const Attempt *x, const Shape *c, int brought) {
+    enum { FEW = 16 };
+    if (!has_frames(x->o)) return 0;
+    bool few = computes_frames(x->o) && elementwise(x) == brought;
+    return few && c->early > FEW ? FEW : c->early;
+}
+
 /* What is loaded for each block is read again by the tiles of other rows, if there are others. */
 static SEvict evict_blocks(const Attempt *x) {
     int64_t n;
@@ -335,7 +355,7 @@ static Schedule *make(const Attempt *x, const Shape *c, Fit fit) {
     const Online *o = x->o;
     Schedule *s = ARENA_NEW(a, Schedule);
     const uint64_t *deps = tile_deps(a, x->t);
-    int early = has_frames(o) ? c->early : 0;
+    int early = early_of(x, c, fit.count);
     SEvict evict = evict_blocks(x);
     s->name = arena_printf(a, "online_%dx%d%s%s%s%s%s", 64 * c->groups, c->block,
                            fit.count ? arena_printf(a, "_brought%d", fit.bring) : "",

@@ -8,9 +8,10 @@
  * are registers for; the others when those of a slab before have been used.
  *
  * A frame may lag (tile.h): the block is computed in the frame that stood before it, which is known
- * early, so that its exponentials need not wait for its maximum; where that is too far ahead for
- * any row of the warp, which is rare, the frame moves after all and the first slab, all that has
- * been computed by then, is computed again. That is a branch of the warp: nothing in it may issue
+ * early, so that its exponentials need not wait for its maximum: those of the first slab come
+ * before what makes that of the others. Where it is too far ahead for any row of the warp, which is
+ * rare, the frame moves after all and the first slab, all that has been computed by then, is
+ * computed again. That is a branch of the warp: nothing in it may issue
  * or wait for products.
  */
 #include "backend/nvptx/online_int.h"
@@ -325,28 +326,34 @@ static void load_waiting(On *on, OnBlock *b) {
     }
 }
 
+static void unframed_slab(On *on, OnBlock *b, OnSlab *p, OnChains chain) {
+    on_slab_enter(on, p);
+    show_scores(on, b, p);
+    open_words(on, b);
+    emit_turn(on, b, p, NEEDED);
+    on_mask(on, b, p);
+    emit_turn(on, b, p, UNFRAMED);
+    slab_leave(on, p);
+    load_waiting(on, b);
+    on_rows_fold(on, b, p, false, chain);
+}
+
 void on_block_values(On *on, OnBlock *b, OnState *s) {
-    Val now[ONLINE_ROWS][ROWS_HELD], part[ONLINE_ROWS][ROWS_HELD];
+    Val now[ONLINE_ROWS][ROWS_HELD] = {{0}}, part[ONLINE_ROWS][ROWS_HELD];
     OnChains unframed = {0}, framed = {0};
+    bool known = on->lags && !b->first; /* the frames, already */
+    if (known) choose_frames(on, b, s, now);
     for (int p = 0; p < b->slabs; p++) {
-        on_slab_enter(on, &b->slab[p]);
-        show_scores(on, b, &b->slab[p]);
-        open_words(on, b);
-        emit_turn(on, b, &b->slab[p], NEEDED);
-        on_mask(on, b, &b->slab[p]);
-        emit_turn(on, b, &b->slab[p], UNFRAMED);
-        slab_leave(on, &b->slab[p]);
-        load_waiting(on, b);
-        on_rows_fold(on, b, &b->slab[p], false, unframed);
+        unframed_slab(on, b, &b->slab[p], unframed);
+        if (known && !p) framed_slab(on, b, &b->slab[p]);
     }
     on_rows_join(on, false, unframed, now);
     track(on, b, s);
-    choose_frames(on, b, s, now);
+    if (!known) choose_frames(on, b, s, now);
     for (int p = 0; p < b->slabs; p++) {
-        OnSlab *slab = &b->slab[p];
-        framed_slab(on, b, slab);
-        if (!p && on->lags && !b->first) move_in_branch(on, b, s, now);
-        on_rows_fold(on, b, slab, true, framed);
+        if (!known || p) framed_slab(on, b, &b->slab[p]);
+        if (known && !p) move_in_branch(on, b, s, now);
+        on_rows_fold(on, b, &b->slab[p], true, framed);
     }
     on_rows_join(on, true, framed, part);
     for (int k = 0; k < on->o.nrows; k++) {

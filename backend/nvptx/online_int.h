@@ -204,8 +204,8 @@ void on_bring(On *on, Ring at); /* of the open block, by the loader */
 void on_brought_wait(On *on, OnBlock *b, Ring at);
 Frag on_brought_words(On *on, const OnBlock *b, const OnSlab *p, const MmaStaged *s);
 void on_brought_done(On *on, const OnBlock *b); /* all of it is read */
-/* A buffer's turn that nothing is loaded for: the loader leaves it out, groups write to it what they
- * store, and give it back. */
+/* A buffer's turn that nothing is loaded for: the loader leaves it out, groups write to it what
+ * they store, and give it back. */
 Ring on_brought_leave(On *on, Ring at);
 Val on_brought_lend(On *on, Ring at); /* i32 */
 Ring on_brought_return(On *on, Ring at);
