@@ -191,8 +191,7 @@ bool online_number(Graph *g) {
 }
 
 bool pass_online(PassCtx *cx, Graph *g) {
-    (void)cx;
-    bool changed = online_number(g);
+    bool moments = online_moments(g, cx->short_rows), changed = online_number(g) || moments;
     if (!online_select(g)) return changed;
     online_number(g);
     return true;

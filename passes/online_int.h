@@ -36,6 +36,10 @@ bool online_same_range(const Node *a, const Node *b); /* equal extents are reduc
 /* Says of every reduction which loop and frame it has; true when that changed. */
 bool online_number(Graph *g);
 
+/* Sums of products of differences from means of their own loop become sums that need no mean; where
+ * rows are known to be long, or any_row. */
+bool online_moments(Graph *g, bool any_row);
+
 /* Reads at an index of data of what a loop reduces become sums in it. */
 bool online_select(Graph *g);
 

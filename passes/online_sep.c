@@ -397,13 +397,15 @@ static Part product_of_factors(Ctx *c) {
     Part x = {.is = FREE};
     if (n->type != DT_f32 || (n->red != RED_sum && n->red != RED_contract))
         return not(c, "a %s of it does not separate", reduce_name(n->red));
+    if (n->where && part_of(c, &n->in[n->nin - 1]).is != FREE) {
+        c->refused = NULL;
+        return not(c, "a condition depends on it");
+    }
     for (int k = 0; k < n->nin; k++) {
         Part f = part_of(c, &n->in[k]);
         if (f.is == NOT) return f;
         if (f.is == FREE) continue;
-        if (f.is != PRODUCT || (n->where && k == n->nin - 1))
-            return not(c, f.is == PRODUCT ? "a condition depends on it"
-                                          : "a sum of terms does not separate");
+        if (f.is != PRODUCT) return not(c, "a sum of terms does not separate");
         f = copied(c, &f);
         for (int i = 0; i < f.product.n; i++) vec_push(c->g->arena, &x.product, f.product.v[i]);
         x.is = PRODUCT;

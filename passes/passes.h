@@ -10,6 +10,7 @@ typedef struct PassCtx {
     Diags *diags;
     bool strict, fuse, invariant;
     bool fast_accum;     /* sums of fp8 products are the tensor core's alone */
+    bool short_rows;     /* for tests: what is worth it for long rows is done for short ones, too */
     const int64_t *hint; /* sizes to price with, one per size; NULL: each 1024 */
     Plan *plan;          /* what tile and schedule make */
 } PassCtx;

@@ -191,7 +191,11 @@ static size_t temp_size(const Run *r, const Temp *t) {
 
 static void run_plan(Run *r, bool fuse) {
     Diags d = {.arena = r->a};
-    PassCtx cx = {.arena = r->a, .target = target_named("sm_80"), .diags = &d, .fuse = fuse};
+    PassCtx cx = {.arena = r->a,
+                  .target = target_named("sm_80"),
+                  .diags = &d,
+                  .fuse = fuse,
+                  .short_rows = true};
     cx.hint = r->sizes;
     Graph *g = graph_clone(r->g, r->a);
     pass_run_all(&cx, g);

@@ -272,7 +272,11 @@ static bool round_trip(Arena *a, const Graph *g, Str *why) {
 
 static bool run(Fuzz *f, const char *passes, uint64_t seed, bool strict) {
     Graph *g = graph_clone(f->g, &f->arena);
-    PassCtx cx = {.arena = &f->arena, .target = target_at(0), .fuse = true, .strict = strict};
+    PassCtx cx = {.arena = &f->arena,
+                  .target = target_at(0),
+                  .fuse = true,
+                  .strict = strict,
+                  .short_rows = true};
     Check1 c = {.rounds = 5, .seed = seed, .near = 1e-4};
     Str why = {0};
     bool ok = true;
@@ -301,7 +305,11 @@ static bool run(Fuzz *f, const char *passes, uint64_t seed, bool strict) {
 /* All passes, down to tile programs: these verify, and mean the same. */
 static bool run_down(Fuzz *f, uint64_t seed, bool fuse, bool strict) {
     Graph *g = graph_clone(f->g, &f->arena);
-    PassCtx cx = {.arena = &f->arena, .target = target_at(0), .fuse = fuse, .strict = strict};
+    PassCtx cx = {.arena = &f->arena,
+                  .target = target_at(0),
+                  .fuse = fuse,
+                  .strict = strict,
+                  .short_rows = true};
     Check1 c = {.rounds = 3, .seed = seed, .near = 1e-4, .algebra = true};
     Str why = {0};
     pass_run_all(&cx, g);

@@ -2,9 +2,9 @@
  *
  * A test NN_fire_what.fkg or NN_keep_what.fkg is a graph, a line "----", and the graph that must
  * come out, or "(unchanged)" for keep. Comment lines "# strict", "# invariant", "# fast-accum" and
- * "# sm_90a" set options and the target. For each test: the input verifies, the output verifies,
- * reads back as itself, is what is expected, means the same (check.h), and the pass finds nothing
- * more to do in it.
+ * "# sm_90a" set options and the target; "# short-rows" does what is worth it for long rows. For
+ * each test: the input verifies, the output verifies, reads back as itself, is what is expected,
+ * means the same (check.h), and the pass finds nothing more to do in it.
  */
 #include "passes/passes.h"
 #include "tests/passes/check.h"
@@ -129,6 +129,7 @@ static char *transform(Test *t, const Pass *pass, bool keep) {
     PassCtx cx = {.arena = &t->arena, .target = target_at(0), .fuse = true};
     if (strstr(t->input, "# sm_90a")) cx.target = target_named("sm_90a");
     cx.strict = strstr(t->input, "# strict") != NULL;
+    cx.short_rows = strstr(t->input, "# short-rows") != NULL;
     Graph *g = parse(t, "bad input", t->input), *before;
     if (!g) return NULL;
     before = graph_clone(g, &t->arena);

@@ -210,6 +210,7 @@ static void run_mode(Run *r, const char *mode, bool fuse, bool strict) {
     Arena a = {0};
     Diags d = {.arena = &a};
     PassCtx cx = {.arena = &a,
+                  .short_rows = true,
                   .target = target_named("sm_90a"),
                   .diags = &d,
                   .fuse = fuse,
