@@ -26,7 +26,7 @@ NAMES = re.compile(r"softmax|attention|log_?sum_?exp|\blse\b|flash_?att|cross_?e
 COUNTS = {"nrows", "nproducts", "nscores", "nfactors", "nmore"}
 KINDS = {"red"}
 # Look a reduction up in a table; what reduce_combine gives is as good as the reduction.
-TABLES = {"identity", "eval_identity", "reduce_combine", "reduce_name", "op_traits", "op_emit"}
+TABLES = {"identity", "eval_identity", "reduce_combine", "reduce_name", "op_traits", "op_emit", "eval_op"}
 # Take a count as an amount: bytes, elements, lanes.
 AMOUNTS = {"ARENA_ARRAY", "wg_at_stage", "i32c", "ptx_hold", "no"}
 # Made of counts, and no longer one.

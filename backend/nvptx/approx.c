@@ -1,8 +1,9 @@
 /* approx.c - which values may be approximate: decided from what they end in, backwards.
  *
  * A value that only ends in 16-bit or smaller stores need not be exact to the last of an f32's 24
- * bits. Three grades:
+ * bits. The grades:
  *     exact    nothing is known, or it is compared, indexes, or goes into a function
+ *     f32      the same, but only since it is stored as an f32
  *     fine     a relative error of some 2^-19 drowns in the rounding of the store: f16, and all
  *              that goes into sums
  *     bf16     fine, for stores of bf16 and fp8 (8 bits and less) that are reached without a sum: a
@@ -15,6 +16,7 @@
  */
 #include "backend/nvptx/approx_int.h"
 
+#include <math.h>
 #include <string.h>
 
 static Approx stored_as(DType t) {
@@ -23,12 +25,17 @@ static Approx stored_as(DType t) {
     case DT_bf16:
     case DT_e4m3:
     case DT_e5m2: return APPROX_BF16;
+    case DT_f32: return APPROX_F32;
     default: return APPROX_NONE;
     }
 }
 
 static void need(Lower *l, int id, Approx a) {
     if (a < l->approx[id]) l->approx[id] = a;
+}
+
+static void need_not(Lower *l, int id, Approx a) {
+    if (a > l->approx[id]) l->approx[id] = a;
 }
 
 static bool is_const(const Lower *l, int id) {
@@ -66,6 +73,8 @@ static void through(Lower *l, const TInst *i, Approx a) {
     case OP_exp2: /* of what a product rounds to 16 bits */
         need(l, arg[0], l->online && a >= APPROX_FINE ? APPROX_FINE : APPROX_NONE);
         return;
+    case OP_tanh:
+    case OP_erf: need(l, arg[0], fine); return; /* no error grows in them */
     case OP_within: need(l, arg[0], APPROX_NONE), need(l, arg[1], a); return;
     default:
         for (int k = 0; k < i->nargs; k++) need(l, arg[k], APPROX_NONE);
@@ -105,9 +114,11 @@ static void block(Lower *l, const TBlock *b) {
         case T_LOOP:
             for (int c = 0; c < i->carries.n; c++) {
                 const TCarry *y = &i->carries.v[c];
-                /* Sums in a frame are of what is as good as a tensor core's own sums. */
-                if (y->frame >= 0 && l->online && !l->o->strict && l->approx[y->id] < APPROX_FINE)
-                    l->approx[y->id] = APPROX_FINE;
+                /* Of what is as good as a tensor core's own sums; those that are compared later are
+                 * compared with what is computed elsewhere. */
+                Approx least = y->frame >= 0 ? APPROX_NONE : APPROX_F32;
+                if (l->online && !l->o->strict && l->approx[y->id] >= least)
+                    need_not(l, y->id, APPROX_FINE);
                 if (y->frame >= 0) need(l, y->frame, l->online ? APPROX_FINE : APPROX_NONE);
                 if (dtype_class(y->type) != DC_REAL) need(l, y->id, APPROX_NONE);
             }
@@ -161,6 +172,13 @@ static bool sum(const Poly *a, const Poly *b, double sign, Poly *p) {
     return true;
 }
 
+/* By a constant: a product with its reciprocal. */
+static bool quotient(const Poly *a, const Poly *b, Poly *p) {
+    Poly by = {.base = -1, .c = {1 / b->c[0]}};
+    if (b->base >= 0 || !(fabs(by.c[0]) > 0x1p-120 && fabs(by.c[0]) < 0x1p120)) return false;
+    return product(a, &by, p);
+}
+
 /* Of a value, from those of its operands, which came before it. */
 static Poly poly_of(const Lower *l, const TInst *i) {
     if (i->kind == T_CONST && dtype_value(i->type) == DT_f32)
@@ -173,6 +191,7 @@ static Poly poly_of(const Lower *l, const TInst *i) {
     if (i->op == OP_add) is = sum(a, b, 1, &p);
     if (i->op == OP_sub) is = sum(a, b, -1, &p);
     if (i->op == OP_mul) is = product(a, b, &p);
+    if (i->op == OP_div) is = quotient(a, b, &p);
     return is ? p : itself(i->id);
 }
 
@@ -202,7 +221,7 @@ static void note_loads(Lower *l, const Lower *in, const TBlock *b) {
     for (int k = 0; k < b->inst.n; k++) {
         const TInst *i = b->inst.v[k];
         note_loads(l, in, &i->body);
-        if (i->kind != T_LOAD || in->approx[i->id] != APPROX_NONE) continue;
+        if (i->kind != T_LOAD || in->approx[i->id] >= APPROX_FINE) continue;
         const TTensor *x = &in->t->tensors.v[i->tensor];
         ExactTensor *e = ARENA_NEW(l->arena, ExactTensor);
         *e = (ExactTensor){x->mem, x->id, l->exact};

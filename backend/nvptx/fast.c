@@ -5,6 +5,9 @@
  * one half) go into its coefficients. Special values come out as in the exact forms: NaN stays NaN,
  * at the infinities the limits. The coefficients are fits of least relative error in f64, made for
  * this file; the error after each.
+ *
+ * Near 0 some functions are a short polynomial. Forms for all arguments that have such a one take
+ * both ways and select; who knows a whole set of arguments to be near has a form of its own.
  */
 #include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/ptx_int.h"
@@ -19,6 +22,11 @@ static Val real1(Lower *l, const char *intrinsic, Val a) {
 
 static Val ex2(Lower *l, Val a) {
     return real1(l, "llvm.nvvm.ex2.approx.f", a);
+}
+
+/* Beside a summand to which a subnormal adds nothing. */
+static Val ex2_small(Lower *l, Val a) {
+    return real1(l, "llvm.nvvm.ex2.approx.ftz.f", a);
 }
 
 static Val tanh_unit(Lower *l, Val a) {
@@ -66,6 +74,12 @@ static Val argument(Lower *l, const Poly *p, Val x, double scale) {
     return mul(l, x, horner(l, odd, n / 2, mul(l, x, x)));
 }
 
+double poly_slope(const Poly *p) {
+    for (int i = 0; i <= POLY_MAX; i++)
+        if (i != 1 && p->c[i] != 0) return 0;
+    return p->c[1];
+}
+
 /* ---- exponentials ---- */
 
 static Val fast_exp(Lower *l, Approx how, const Poly *p, Val x) {
@@ -84,7 +98,7 @@ static Val fast_sigmoid(Lower *l, Approx how, const Poly *p, Val x) {
         Val half = const_real(l, 0.5);
         return fma3(l, tanh_unit(l, argument(l, p, x, 0.5)), half, half);
     }
-    Val e = ex2(l, argument(l, p, x, -log2e));
+    Val e = ex2_small(l, argument(l, p, x, -log2e));
     return ptx_rcp(l, LLVMBuildFAdd(l->b, e, const_real(l, 1), ""));
 }
 
@@ -93,7 +107,7 @@ static Val fast_tanh(Lower *l, Approx how, const Poly *p, Val x) {
     if (how >= APPROX_BF16) return tanh_unit(l, argument(l, p, x, 1));
     static const double small[] = {0.99999993, -0.33332311, 0.13310182, -0.0521019, 0.01547606};
     Val v = argument(l, p, x, 1), one = const_real(l, 1);
-    Val e = ex2(l, mul(l, v, const_real(l, 2 * log2e)));
+    Val e = ex2_small(l, mul(l, v, const_real(l, 2 * log2e)));
     Val r = ptx_rcp(l, LLVMBuildFAdd(l->b, e, one, ""));
     Val far = fma3(l, r, const_real(l, -2), one);
     Val near = mul(l, v, horner(l, small, 5, mul(l, v, v)));
@@ -106,10 +120,8 @@ static Val fast_tanh(Lower *l, Approx how, const Poly *p, Val x) {
 /* erf(v) = tanh(v (a + b q + c q^2)) with q = min(v^2, 10), 6e-5. v = k x when p is that alone. */
 static Val erf_unit(Lower *l, const Poly *p, Val x) {
     static const double c[] = {1.1283137808146313, 0.10364222414442636, -0.0016163583473085335};
-    bool linear = p->c[1] != 0;
-    for (int i = 0; i <= POLY_MAX; i++) linear &= i == 1 || p->c[i] == 0;
-    double k = linear ? p->c[1] : 1;
-    Val v = linear ? x : argument(l, p, x, 1);
+    double slope = poly_slope(p), k = slope != 0 ? slope : 1;
+    Val v = slope != 0 ? x : argument(l, p, x, 1);
     double scaled[] = {c[0] * k, c[1] * k * k * k, c[2] * k * k * k * k * k};
     Val q = over(l, "llvm.minnum", mul(l, v, v), const_real(l, 10 / (k * k)));
     return tanh_unit(l, mul(l, v, horner(l, scaled, 3, q)));
@@ -181,6 +193,64 @@ Val fast_div(Lower *l, Val a, Val b) {
     return ptx_asm(l, "div.full.f32 $0, $1, $2;", "=f,f,f", ASM_PURE, l->f32, arg, 2);
 }
 
+/* ---- near 0 ---- */
+
+enum { NEAR_TERMS = 5 };
+
+/* shift + v h(v^2) for |v| <= bound: h by Remez's exchange, for the least error relative to the
+ * value. */
+typedef struct NearForm {
+    double bound, shift, h[NEAR_TERMS];
+} NearForm;
+
+static const NearForm near_form[OP_COUNT] = {
+    [OP_tanh] = {0.85, /* 1.8e-6 */
+                 0,
+                 {0.9999982841, -0.3332128047, 0.1319495664, -0.04821175708, 0.0112914402}},
+    [OP_sigmoid] = {1.5, /* 4e-7 */
+                    0.5,
+                    {0.2499989809, -0.02082522645, 0.002064053883, -0.0001910762903,
+                     1.175790548e-05}},
+    [OP_erf] = {1, /* 1.2e-6 */
+                0,
+                {1.128377888, -0.3760641423, 0.1123417429, -0.02544780999, 0.003494069893}},
+};
+
+/* Coarser forms are as short; exact ones are not to be had this way. */
+double fast_near(Op op, Approx how) {
+    return how == APPROX_FINE ? near_form[op].bound : 0;
+}
+
+/* by k^(2 i + 1) h[i], which keeps v = k x out of the code; false: beyond f32's range. */
+static bool take_in(const NearForm *n, double by, double k, double *h) {
+    for (int i = 0; i < NEAR_TERMS; i++) {
+        h[i] = by * n->h[i] * pow(k, 2 * i + 1);
+        if (!(fabs(h[i]) > 0x1p-120 && fabs(h[i]) < 0x1p120)) return false;
+    }
+    return true;
+}
+
+double fast_near_shift(Op op) {
+    return near_form[op].shift;
+}
+
+Val fast_near_sum(Lower *l, Op op, const Poly *p, Val x, double by, Val add) {
+    const NearForm *n = &near_form[op];
+    double h[NEAR_TERMS], k = poly_slope(p);
+    Val v = x;
+    if (k == 0 || !take_in(n, by, k, h)) {
+        v = argument(l, p, x, 1);
+        for (int i = 0; i < NEAR_TERMS; i++) h[i] = by * n->h[i];
+    }
+    Val of = horner(l, h, NEAR_TERMS, mul(l, v, v));
+    return add ? fma3(l, v, of, add) : mul(l, v, of);
+}
+
+Val fast_emit_near(Lower *l, Op op, const Poly *p, Val x) {
+    double shift = near_form[op].shift;
+    return fast_near_sum(l, op, p, x, 1, shift == 0 ? NULL : const_real(l, shift));
+}
+
 /* ---- the table ---- */
 
 typedef Val FastFn(Lower *l, Approx how, const Poly *p, Val x);
@@ -192,7 +262,7 @@ static FastFn *const row[OP_COUNT] = {
 };
 
 bool fast_has(Op op, Approx how) {
-    return how != APPROX_NONE && (row[op] || op == OP_div);
+    return how >= APPROX_FINE && (row[op] || op == OP_div);
 }
 
 Val fast_emit(Lower *l, Op op, Approx how, const Poly *p, Val x) {

@@ -74,7 +74,7 @@ typedef struct Arg {
 } Arg;
 
 /* How a value may be computed (approx.c), the strictest first. */
-typedef enum Approx { APPROX_NONE, APPROX_FINE, APPROX_BF16, APPROX_FACTOR } Approx;
+typedef enum Approx { APPROX_NONE, APPROX_F32, APPROX_FINE, APPROX_BF16, APPROX_FACTOR } Approx;
 
 /* A tensor that a later step wants exact. */
 typedef struct ExactTensor {

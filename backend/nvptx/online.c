@@ -421,17 +421,21 @@ static void facts(On *on) {
     on_index_facts(on);
     on->varies = on->t.out.picked && online_bounds_vary(o);
     find_dropped(on);
+    on_still_facts(on);
+    on_near_facts(on);
     on->needed = ARENA_ARRAY(l->arena, bool, l->t->nvalues + 1);
-    bool frames = false;
+    bool frames = on->nnear > 0;
     on->lags = on->t.early > 0;
     for (int c = 0; c < o->loop->carries.n; c++) {
         const TCarry *y = &o->loop->carries.v[c];
-        frames |= y->frame >= 0;
+        frames |= y->frame >= 0 && !on_is_still(on, y);
         on->lags &= y->frame < 0 || y->lag > 0;
     }
     on->lags &= frames;
     for (int k = 0; k < o->nrows; k++)
-        if (o->row[k].c->frame < 0) on_need(on, o->row[k].step->args[1]);
+        if (o->row[k].c->frame < 0 &&
+            !(on->near_passes && (on->idle[k] || on_near_passes(on, &o->row[k]))))
+            on_need(on, o->row[k].step->args[1]);
     on_mask_facts(on);
     for (int p = 0; p < o->nproducts; p++) {
         int f = o->product[p].factor, id = o->product[p].element;
@@ -440,6 +444,7 @@ static void facts(On *on) {
         bool rounds = i && i->kind == T_OP && i->op == OP_cast && i->type == on->factor_type[f];
         on->factor_value[f] = rounds ? i->args[0] : id;
     }
+    on_near_close(on);
 }
 
 static int map_of(On *on, const MmaFactor *f, const OnlineSmem *m, int page) {

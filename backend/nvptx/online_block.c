@@ -3,16 +3,10 @@
  * Elements lie as the accumulator does (wgmma_tile.c): a thread has two rows, and of every 8
  * columns two. The body of the loop is worked on by slabs of columns, each an open axis j, in two
  * turns: what no frame is needed for, which gives the reductions that frames are; then the rest.
+ * Where a warp may do so in one of two ways: online_lag.c.
  *
  * Elements of tensors that the body reads are loaded while the scores are made, as many as there
  * are registers for; the others when those of a slab before have been used.
- *
- * A frame may lag (tile.h): the block is computed in the frame that stood before it, which is known
- * early, so that its exponentials need not wait for its maximum: those of the first slab come
- * before what makes that of the others. Where it is too far ahead for any row of the warp, which is
- * rare, the frame moves after all and the first slab, all that has been computed by then, is
- * computed again. That is a branch of the warp: nothing in it may issue
- * or wait for products.
  */
 #include "backend/nvptx/online_int.h"
 
@@ -49,7 +43,7 @@ void on_slab_enter(On *on, const OnSlab *p) {
     memcpy(l->value, p->value, sizeof *p->value * (size_t)(l->t->nvalues + 1));
 }
 
-static void slab_leave(On *on, OnSlab *p) {
+void on_slab_leave(On *on, OnSlab *p) {
     Lower *l = on->l;
     memcpy(p->value, l->value, sizeof *p->value * (size_t)(l->t->nvalues + 1));
     l->axis[on->o.j].open = false;
@@ -72,7 +66,8 @@ void on_block_open(On *on, OnBlock *b, Val i) {
     b->at = LLVMBuildAdd(l->b, b->at, on->w.col, "");
     b->col = LLVMBuildZExt(l->b, b->at, l->i64, "");
     on_mask_open(on, b);
-    int early = on->lags && !b->first ? on->t.early : 0;
+    b->bases = on->near_passes;
+    int early = on->lags && !b->first && !b->bases ? on->t.early : 0;
     bool many = word_regs(on, on->t.j) > most_words(on);
     for (int at = 0, n; at < on->t.j; at += n) {
         OnSlab *p = &b->slab[b->slabs++];
@@ -126,7 +121,7 @@ static void load_words(On *on, OnBlock *b, OnSlab *p) {
         if (!is_words(on, i) || left_out(on, b, i)) continue;
         l->value[i->id] = brought ? on_brought_words(on, b, p, brought) : emit_load_words(on->l, i);
     }
-    slab_leave(on, p);
+    on_slab_leave(on, p);
     if (++b->loaded == b->slabs && on->t.nbrought) on_brought_done(on, b);
 }
 
@@ -140,19 +135,22 @@ static void open_words(On *on, const OnBlock *b) {
     }
 }
 
-/* Before the scores; what is stepped without a frame; the rest without; with one. */
-enum Turn { EARLY, NEEDED, UNFRAMED, FRAMED };
+/* Before the scores; what is stepped without a frame; the rest without; of that, what depends on
+ * functions near 0; what depends on a frame. */
+enum Turn { EARLY, NEEDED, UNFRAMED, BEYOND, FRAMED };
 
 static void emit_turn(On *on, const OnBlock *b, const OnSlab *p, enum Turn turn) {
     for (int k = 0; k < on->o.body.n; k++) {
         const OnlineInst *x = &on->o.body.v[k];
         if (x->factor || x->i->kind == T_STEP || is_words(on, x->i)) continue;
         if (left_out(on, b, x->i)) continue;
+        if (on_near(on, x->i->id) || (on->skips && on->inside[x->i->id])) continue;
         bool early = x->early && !on->deferred[x->i->id];
-        enum Turn its = x->framed              ? FRAMED
-                        : early                ? EARLY
-                        : on->needed[x->i->id] ? NEEDED
-                                               : UNFRAMED;
+        enum Turn its = x->framed                  ? FRAMED
+                        : early                    ? EARLY
+                        : on->after_near[x->i->id] ? BEYOND
+                        : on->needed[x->i->id]     ? NEEDED
+                                                   : UNFRAMED;
         if (its == turn) emit(on, b, p, x->i);
     }
 }
@@ -161,7 +159,7 @@ void on_block_early(On *on, OnBlock *b) {
     for (int p = 0; p < b->slabs; p++) {
         on_slab_enter(on, &b->slab[p]);
         emit_turn(on, b, &b->slab[p], EARLY);
-        slab_leave(on, &b->slab[p]);
+        on_slab_leave(on, &b->slab[p]);
     }
     for (int p = 0; p < b->slabs; p++)
         if (!b->slab[p].waits) load_words(on, b, &b->slab[p]);
@@ -193,92 +191,14 @@ static void show_frames(On *on, const OnBlock *b) {
         if (on_is_frame(on, k)) on->l->value[on->o.row[k].c->id] = rows_frag(on, b->frame[k]);
 }
 
-static void framed_slab(On *on, OnBlock *b, OnSlab *p) {
+void on_framed(On *on, OnBlock *b, OnSlab *p) {
     on_slab_enter(on, p);
     show_frames(on, b);
+    on->skips = b->bases && on->closed;
+    if (b->bases) emit_turn(on, b, p, BEYOND);
     emit_turn(on, b, p, FRAMED);
-    slab_leave(on, p);
-}
-
-/* The reduction that a frame is, with what this block adds to it: as the thread knows it. */
-static Val joined(On *on, const OnState *s, int row, int r, Val now) {
-    return on_join(on, on->o.row[row].c, s->row[row][r], now);
-}
-
-static Val moved(On *on, const OnState *s, int row, int r, Val now) {
-    return on_quad(on, on->o.row[row].c, joined(on, s, row, r, now));
-}
-
-/* i1, the same in a warp: does a frame have to move now? */
-static Val must_move(On *on, const OnBlock *b, const OnState *s, Val (*now)[ROWS_HELD]) {
-    Lower *l = on->l;
-    Val must = LLVMConstInt(l->i1, 0, 0);
-    for (int c = 0; c < on->o.loop->carries.n; c++) {
-        const TCarry *y = &on->o.loop->carries.v[c];
-        if (y->frame < 0) continue;
-        int f = on_row_of(on, y->frame);
-        for (int r = 0; r < ROWS_HELD; r++) {
-            Val to = on_usable(on, on->o.row[f].c, joined(on, s, f, r, now[f][r]));
-            must = LLVMBuildOr(l->b, must, on_moves_far(on, y, b->frame[f][r], to, r), "");
-        }
-    }
-    return ptx_vote_any(l, must);
-}
-
-/* The values of a slab that are used after it: what is stepped in a frame. */
-static int used(const On *on, int *id) {
-    int n = 0;
-    for (int k = 0; k < on->o.nrows; k++)
-        if (on->o.row[k].c->frame >= 0) id[n++] = on->o.row[k].step->args[1];
-    for (int f = 0; f < on->o.nfactors; f++) id[n++] = on->factor_value[f];
-    return n;
-}
-
-/* Moves the frames to where they are now and computes the slab again, in a branch. */
-static void move_in_branch(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]) {
-    Lower *l = on->l;
-    OnSlab *p = &b->slab[0], hot = *p;
-    Val must = must_move(on, b, s, now);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
-    LLVMBasicBlockRef cold = block_new(l, "move"), after = block_new(l, "moved");
-    LLVMBuildCondBr(l->b, must, cold, after);
-    block_enter(l, cold);
-    Map narrow = l->narrow, wide = l->wide;
-    l->narrow = l->wide = (Map){.arena = l->arena};
-    Val stood[ONLINE_ROWS][ROWS_HELD];
-    memcpy(stood, b->frame, sizeof stood);
-    for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++)
-            b->frame[k][r] = on_usable(on, on->o.row[k].c, moved(on, s, k, r, now[k][r]));
-    OnSlab again = *p;
-    again.value = ARENA_ARRAY(l->arena, Frag, l->t->nvalues + 1);
-    memcpy(again.value, p->value, sizeof(Frag) * (size_t)(l->t->nvalues + 1));
-    framed_slab(on, b, &again);
-    LLVMBasicBlockRef from = LLVMGetInsertBlock(l->b);
-    LLVMBuildBr(l->b, after);
-    block_enter(l, after);
-    l->narrow = narrow, l->wide = wide;
-    int id[ONLINE_ROWS + ONLINE_PRODUCTS], n = used(on, id);
-    Map done = {.arena = l->arena};
-    for (int k = 0; k < n; k++) {
-        intptr_t *seen = map_put(&done, &id[k], sizeof id[k]);
-        if (*seen) continue;
-        *seen = 1;
-        Frag was = hot.value[id[k]], is = again.value[id[k]];
-        for (int e = 0; e < is.n; e++) {
-            if (was.v[e] == is.v[e]) continue;
-            Val phi = wg_phi(l, LLVMTypeOf(is.v[e]), was.v[e], before);
-            LLVMAddIncoming(phi, &is.v[e], &from, 1);
-            is.v[e] = phi;
-        }
-        p->value[id[k]] = is;
-    }
-    for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) {
-            Val phi = wg_phi(l, l->f32, stood[k][r], before);
-            LLVMAddIncoming(phi, &b->frame[k][r], &from, 1);
-            b->frame[k][r] = phi;
-        }
+    on->skips = false;
+    on_slab_leave(on, p);
 }
 
 /* ---- all of it ---- */
@@ -288,14 +208,21 @@ static void take_in(On *on, OnState *s, int k, Val (*part)[ROWS_HELD]) {
         s->row[k][r] = on_join(on, on->o.row[k].c, s->row[k][r], part[k][r]);
 }
 
-static void choose_frames(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]) {
+void on_choose_frames(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]) {
     for (int k = 0; k < on->o.nrows; k++)
         for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) {
-            if (!on->lags || b->first) {
-                s->row[k][r] = moved(on, s, k, r, now[k][r]);
-                now[k][r] = s->row[k][r];
+            if (on->still[k] && !b->first) {
+                b->frame[k][r] = s->ref[k][r];
+                continue;
             }
-            b->frame[k][r] = on_usable(on, on->o.row[k].c, s->row[k][r]);
+            Val at = s->row[k][r];
+            if (!on->lags || b->first) {
+                at = on_moved(on, s, k, r, now[k][r]);
+                if (!on->idle[k]) s->row[k][r] = now[k][r] = at;
+            }
+            b->frame[k][r] = on_usable(on, on->o.row[k].c, at);
+            Val from = const_real(on->l, on->still_from[k]);
+            if (on->still[k]) b->frame[k][r] = on_join(on, on->o.row[k].c, b->frame[k][r], from);
         }
 }
 
@@ -326,50 +253,73 @@ static void load_waiting(On *on, OnBlock *b) {
     }
 }
 
-static void unframed_slab(On *on, OnBlock *b, OnSlab *p, OnChains chain) {
+static void unframed_slab(On *on, OnBlock *b, OnSlab *p, bool waits, OnReach *reach,
+                          OnChains chain) {
     on_slab_enter(on, p);
     show_scores(on, b, p);
     open_words(on, b);
     emit_turn(on, b, p, NEEDED);
     on_mask(on, b, p);
     emit_turn(on, b, p, UNFRAMED);
-    slab_leave(on, p);
+    on_near_measure(on, reach);
+    on_slab_leave(on, p);
     load_waiting(on, b);
-    on_rows_fold(on, b, p, false, chain);
+    if (!waits) on_rows_fold(on, b, p, false, chain);
+}
+
+/* known: frames, already; early: the first slab has been computed in them. */
+static void framed_slabs(On *on, OnBlock *b, OnState *s, bool known, bool early,
+                         Val (*now)[ROWS_HELD], Val (*part)[ROWS_HELD]) {
+    OnChains chain = {0};
+    if (!known) on_choose_frames(on, b, s, now);
+    for (int p = 0; p < b->slabs; p++) {
+        if (!early || p) on_framed(on, b, &b->slab[p]);
+        if (known && !p) on_lag(on, b, s, now);
+        on_rows_fold(on, b, &b->slab[p], true, chain);
+    }
+    on_rows_join(on, true, chain, part);
 }
 
 void on_block_values(On *on, OnBlock *b, OnState *s) {
-    Val now[ONLINE_ROWS][ROWS_HELD] = {{0}}, part[ONLINE_ROWS][ROWS_HELD];
-    OnChains unframed = {0}, framed = {0};
-    bool known = on->lags && !b->first; /* the frames, already */
-    if (known) choose_frames(on, b, s, now);
+    Val now[ONLINE_ROWS][ROWS_HELD] = {{0}}, part[ONLINE_ROWS][ROWS_HELD] = {{0}};
+    OnChains unframed = {0};
+    OnReach reach = {0};
+    bool waits = on->nnear && !b->bases; /* for functions near 0 */
+    bool known = on->lags && !b->first && !b->bases, early = known && !waits;
+    if (known) on_choose_frames(on, b, s, now);
     for (int p = 0; p < b->slabs; p++) {
-        unframed_slab(on, b, &b->slab[p], unframed);
-        if (known && !p) framed_slab(on, b, &b->slab[p]);
+        unframed_slab(on, b, &b->slab[p], waits, &reach, unframed);
+        if (early && !p) on_framed(on, b, &b->slab[p]);
+    }
+    if (waits) on_near_all(on, b, &reach);
+    for (int p = 0; p < b->slabs && waits; p++) {
+        on_slab_enter(on, &b->slab[p]);
+        emit_turn(on, b, &b->slab[p], BEYOND);
+        on_slab_leave(on, &b->slab[p]);
+        on_rows_fold(on, b, &b->slab[p], false, unframed);
     }
     on_rows_join(on, false, unframed, now);
     track(on, b, s);
-    if (!known) choose_frames(on, b, s, now);
-    for (int p = 0; p < b->slabs; p++) {
-        if (!known || p) framed_slab(on, b, &b->slab[p]);
-        if (known && !p) move_in_branch(on, b, s, now);
-        on_rows_fold(on, b, &b->slab[p], true, framed);
-    }
-    on_rows_join(on, true, framed, part);
+    if (b->bases)
+        on_near_ways(on, b, s, &reach, now, part);
+    else
+        framed_slabs(on, b, s, known, early, now, part);
     for (int k = 0; k < on->o.nrows; k++) {
         const TCarry *c = on->o.row[k].c;
         if (on_is_frame(on, k) || c->frame < 0) continue;
         int f = on_row_of(on, c->frame);
-        for (int r = 0; r < ROWS_HELD && !b->first; r++) {
+        for (int r = 0; r < ROWS_HELD && !b->first && !on_is_still(on, c); r++) {
             Val by = on_rescale(on, c, s->ref[f][r], b->frame[f][r], r);
             s->row[k][r] = LLVMBuildFMul(on->l->b, s->row[k][r], by, "");
         }
         take_in(on, s, k, part);
     }
     for (int k = 0; k < on->o.nrows; k++) {
-        if (on->o.row[k].c->frame < 0 && !on_is_frame(on, k)) take_in(on, s, k, now);
+        bool rests = on->still[k] ? !b->first && !on->idle[k] : !on_is_frame(on, k);
+        if (on->o.row[k].c->frame < 0 && rests) take_in(on, s, k, now);
         for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) {
-            if (on->lags && !b->first) s->row[k][r] = moved(on, s, k, r, now[k][r]);
+            if (on->lags && !b->first && !on->still[k])
+                s->row[k][r] = on_moved(on, s, k, r, now[k][r]);
         }
     }
 }
@@ -399,11 +349,15 @@ static void one_factor(On *on, OnBlock *b, int f, Val *value) {
 }
 
 /* Before the wait for the products that still read the words of the block before: values alone. */
-void on_block_factors(On *on, OnBlock *b, OnState *s) {
+void on_make_factors(On *on, OnBlock *b, OnState *s) {
     for (int f = 0; f < on->o.nfactors; f++) {
         s->factor[f] = ARENA_ARRAY(on->l->arena, Val, on->t.j / 2);
         one_factor(on, b, f, s->factor[f]);
     }
+}
+
+void on_block_factors(On *on, OnBlock *b, OnState *s) {
+    if (!b->bases) on_make_factors(on, b, s);
     for (int p = 0; p < on->o.nproducts; p++) on_scrub_note(on, b, p);
     on->l->axis[on->o.j].open = false;
 }

@@ -1,7 +1,8 @@
 /* online_exp.c - an exponential of a sum, as one multiply-add and one instruction: exp(s * c - m)
  * is ex2(s * (c log2 e) - m log2 e), of which all but s and the multiply-add is the same along a
  * row. Sums, differences and products by what is the same along a row are multiplied out down to
- * values that are there anyway.
+ * values that are there anyway, or to functions near 0 (online_near.c), whose last multiplication
+ * is then that multiply-add.
  */
 #include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/frame_int.h"
@@ -13,10 +14,12 @@ typedef struct Exp {
     Lower *l;
     int j;              /* the axis along a row */
     const bool *needed; /* per value: it is there anyway; NULL: none is known to be */
+    const On *near;     /* whose functions near 0 are opened; NULL: none */
 } Exp;
 
 typedef struct Term { /* by * factors * value; value -1: 1 */
     int value;
+    const OnNear *near; /* of value, but for what it is at 0 */
     double by;
     int factor[FACTORS], n;
 } Term;
@@ -63,7 +66,13 @@ static bool times(const Exp *on, const TInst *d, Term t, Sum *s) {
 
 static bool multiply_out(const Exp *on, int id, Term t, Sum *s) {
     const TInst *d = on->l->def[id];
+    const OnNear *near = on->near && !t.n && !on->needed[id] ? on_near(on->near, id) : NULL;
     double c;
+    if (near) {
+        Term at0 = {.value = -1, .by = t.by * fast_near_shift(near->i->op)};
+        t.value = near->base, t.near = near;
+        return add_term(s, t) && (at0.by == 0 || add_term(s, at0));
+    }
     if (is_const(on->l, id, &c)) {
         t.by *= c;
         t.value = -1;
@@ -120,25 +129,56 @@ static Frag scale_of(Lower *l, const Term *t, double unit) {
     return f;
 }
 
-static bool is_one(const Frag *f) {
+static bool is_number(const Frag *f, double v) {
     LLVMBool lossy;
-    return f->n == 1 && LLVMIsConstant(f->v[0]) && LLVMConstRealGetDouble(f->v[0], &lossy) == 1;
+    return f->n == 1 && LLVMIsAConstantFP(f->v[0]) && LLVMConstRealGetDouble(f->v[0], &lossy) == v;
 }
 
-bool exponential_emit(Lower *l, const TInst *i, int j, const bool *needed) {
-    static const double log2e = 1.4426950408889634;
-    const Exp e = {l, j, needed}, *on = &e;
+typedef struct NearCtx {
+    const OnNear *near;
+    double by;
+    bool adds, last; /* something before it; it is the last */
+} NearCtx;
+
+static Val near_element(Lower *l, const void *ctx, const Val *in) {
+    const NearCtx *c = ctx;
+    Val x = type_widen(l, l->type[c->near->base], DT_f32, in[0]);
+    Val v = fast_near_sum(l, c->near->i->op, &c->near->p, x, c->by, c->adds ? in[1] : NULL);
+    return c->last ? ex2_element(l, NULL, &v) : v;
+}
+
+static bool terms(const Exp *on, const TInst *i, Sum *s) {
+    Lower *l = on->l;
+    *s = (Sum){.n = 0};
     if ((i->op != OP_exp && i->op != OP_exp2) || !fast_has(i->op, l->approx[i->id])) return false;
     if (!along(on, i->id) || dtype_value(l->type[i->args[0]]) != DT_f32) return false;
-    Sum s = {.n = 0};
-    if (!multiply_out(on, i->args[0], (Term){.value = -1, .by = 1}, &s)) return false;
+    return multiply_out(on, i->args[0], (Term){.value = -1, .by = 1}, s);
+}
+
+/* Where it ends in a function near 0, element by element: the two take turns in the machine. */
+static bool emit(const Exp *on, const TInst *i) {
+    static const double log2e = 1.4426950408889634;
+    Lower *l = on->l;
+    Sum s;
+    if (!terms(on, i, &s)) return false;
     double unit = i->op == OP_exp ? log2e : 1;
     Frag sum = {0};
-    for (int pass = 0; pass < 2; pass++) /* what is the same along a row comes first */
+    int left = s.n;
+    bool done = false;
+    for (int pass = 0; pass < 2; pass++) { /* what is the same along a row comes first */
+        if (pass && sum.n && is_number(&sum, 0)) sum.n = 0;
         for (int k = 0; k < s.n; k++) {
             const Term *t = &s.term[k];
             bool moves = t->value >= 0 && along(on, t->value);
             if (moves != pass) continue;
+            left--;
+            if (t->near) {
+                NearCtx c = {t->near, t->by * unit, sum.n > 0, left == 0};
+                Frag near[2] = {value_of(l, t->value), sum};
+                sum = frag_map(l, near_element, &c, near, 1 + c.adds);
+                done = c.last;
+                continue;
+            }
             Frag by = scale_of(l, t, unit);
             Frag in[3] = {t->value < 0 ? by : value_of(l, t->value), by, sum};
             Frag term = in[0];
@@ -146,14 +186,28 @@ bool exponential_emit(Lower *l, const TInst *i, int j, const bool *needed) {
                 sum = frag_map(l, fma_element, NULL, in, 3);
                 continue;
             }
-            if (t->value >= 0 && !is_one(&by)) term = frag_map(l, mul_element, NULL, in, 2);
+            if (t->value >= 0 && !is_number(&by, 1)) term = frag_map(l, mul_element, NULL, in, 2);
             Frag both[2] = {sum, term};
             sum = sum.n ? frag_map(l, add_element, NULL, both, 2) : term;
         }
-    l->value[i->id] = frag_map(l, ex2_element, NULL, &sum, 1);
+    }
+    l->value[i->id] = done ? sum : frag_map(l, ex2_element, NULL, &sum, 1);
     return true;
 }
 
+bool exponential_emit(Lower *l, const TInst *i, int j, const bool *needed) {
+    return emit(&(Exp){l, j, needed, NULL}, i);
+}
+
 bool on_exponential(On *on, const TInst *i) {
-    return exponential_emit(on->l, i, on->o.j, on->needed);
+    return emit(&(Exp){on->l, on->o.j, on->needed, on->near_now ? on : NULL}, i);
+}
+
+bool on_exponent_opens(On *on, const TInst *i) {
+    const Exp e = {on->l, on->o.j, on->needed, on};
+    Sum s;
+    bool is = i->kind == T_OP && terms(&e, i, &s);
+    for (int k = 0; is && k < s.n; k++)
+        if (!s.term[k].near && s.term[k].value >= 0 && on->inside[s.term[k].value]) is = false;
+    return is;
 }

@@ -5,12 +5,15 @@
  * online_stream.c (tiles that run into one another), online_split.c and online_merge.c (parts of a
  * tile), online_block.c (a block: what is computed of its elements), online_row.c (what is carried
  * over rows, and frames), online_mask.c (elements that are out), online_exp.c (exponentials of
- * sums), online_index.c (what is made of indices), online_bring.c (what else is read, by TMA),
+ * sums), online_index.c (what is made of indices), online_near.c (functions near 0), online_still.c
+ * (frames that need not move), online_lag.c (branches of a warp in a block), online_bring.c (what
+ * else is read, by TMA),
  * online_scrub.c (factors that no row has), online_pick.c (which blocks), online_words.c (who says
  * so). */
 #ifndef FK_NVPTX_ONLINE_INT_H
 #define FK_NVPTX_ONLINE_INT_H
 
+#include "backend/nvptx/approx_int.h"
 #include "backend/nvptx/wgmma_int.h"
 #include "ir/online.h"
 
@@ -31,6 +34,15 @@ typedef struct OnBound {
     int64_t most;
     bool *used;
 } OnBound;
+
+/* A function of elements that has a form of its own where it is near 0. */
+enum { ON_NEAR = 4 };
+typedef struct OnNear {
+    const TInst *i;
+    int base; /* value that its argument is computed from: p of it */
+    Poly p;
+    double most; /* magnitude of the base where the form is right */
+} OnNear;
 
 /* A coordinate of a page, of which each lane of the loader has one a block. */
 typedef struct OnPlace {
@@ -77,7 +89,19 @@ typedef struct On {
     bool varies;            /* blocks are picked, and bounds of j vary along rows as data like */
     bool *dropped;          /* per value: only conditions need it that hold in whole blocks */
     Val *side_lo, *side_hi; /* per value: of who picks, least and greatest in the tile */
-    bool by_group;          /* groups of a tile need different blocks */
+    OnNear near[ON_NEAR];
+    int nnear;
+    bool *after_near; /* per value: is one of these or depends on one */
+    bool near_passes; /* reductions without a frame see them only through maxima of themselves */
+    bool closed;      /* and all else only in exponents */
+    bool *inside;     /* per value: is one of these or lies between one and such an exponential */
+    bool still[ONLINE_ROWS];        /* per row: a frame that stays what the first block makes it, */
+    double still_from[ONLINE_ROWS]; /* but this at least (or most) */
+    bool idle[ONLINE_ROWS];         /* one that is not needed itself */
+    /* what code is made for at the moment */
+    bool near_now; /* arguments are near */
+    bool skips;    /* what is inside is not made */
+    bool by_group; /* groups of a tile need different blocks */
     /* of a tile, uniform */
     Val row0;              /* i64 */
     Val first, end;        /* i32: blocks [first, end) */
@@ -123,9 +147,10 @@ enum { SLABS = 8 };
 
 typedef struct OnBlock {
     bool masked, first;
-    bool held;                  /* conditions that can be known (online_pick.c) hold */
-    Val next;                   /* i32: where blocks are picked, the word of the next */
-    Val at, col;                /* i32, i64: the thread's first column */
+    bool bases;  /* functions near 0 wait for the vote; maxima of them are those of their bases */
+    bool held;   /* conditions that can be known (online_pick.c) hold */
+    Val next;    /* i32: where blocks are picked, the word of the next */
+    Val at, col; /* i32, i64: the thread's first column */
     Val in[ROWS_HELD][ON_BITS]; /* bits: elements within the bounds; where masked */
     Val *score[ONLINE_SCORES];
     OnSlab slab[SLABS];
@@ -274,8 +299,12 @@ void on_stream(On *on);
 void on_block_open(On *on, OnBlock *b, Val i);
 void on_block_early(On *on, OnBlock *b);              /* what needs no score */
 void on_block_values(On *on, OnBlock *b, OnState *s); /* all but the products */
-void on_block_factors(On *on, OnBlock *b, OnState *s);
+void on_make_factors(On *on, OnBlock *b, OnState *s);
+void on_block_factors(On *on, OnBlock *b, OnState *s); /* if they are not made */
 void on_slab_enter(On *on, const OnSlab *p);
+void on_slab_leave(On *on, OnSlab *p);
+void on_choose_frames(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]);
+void on_framed(On *on, OnBlock *b, OnSlab *p);          /* what follows in the block's frames */
 Val on_element(On *on, int id, DType as, int r, int c); /* at the open slab */
 const OnlineInst *on_step(const On *on, const TInst *step);
 
@@ -320,6 +349,32 @@ void on_index_facts(On *on); /* fills late, words, deferred */
 void on_index_emit(On *on, const TInst *i);
 bool on_index_op(On *on, const TInst *i); /* true when it made the value */
 
+/* ---- online_near.c ---- */
+typedef struct OnReach { /* greatest magnitudes of a thread's bases */
+    Val most[ON_NEAR][CHAINS];
+} OnReach;
+void on_near_facts(On *on);                            /* fills near, after_near, near_passes */
+bool on_near_passes(const On *on, const OnlineRow *x); /* is it such a maximum? */
+void on_near_close(On *on);                            /* then: fills closed, inside */
+const OnNear *on_near(const On *on, int id);           /* NULL: it is none */
+void on_near_measure(On *on, OnReach *reach);          /* of the open slab */
+Val on_near_left(On *on, const OnReach *reach); /* i1: some argument of the thread is not near */
+void on_near_emit(On *on, bool near);           /* at the open slab; else as for all */
+Val on_near_row(On *on, int row, Val v);        /* of a row's greatest base, which is near */
+
+/* ---- online_lag.c ---- */
+
+/* The frame where it is after the block. */
+Val on_moved(On *on, const OnState *s, int row, int r, Val now);
+/* Where the frame must move, in a branch: the first slab again, which is computed. */
+void on_lag(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]);
+/* The functions near 0, of all slabs. */
+void on_near_all(On *on, OnBlock *b, const OnReach *reach);
+/* All that follows from functions near 0, and frames: what comes of rows in frames goes to part;
+ * factors are made. */
+void on_near_ways(On *on, OnBlock *b, OnState *s, const OnReach *reach, Val (*now)[ROWS_HELD],
+                  Val (*part)[ROWS_HELD]);
+
 /* ---- online_scrub.c: zeros in factors of products where no row has an element of j ---- */
 void on_scrub_end(On *on, const OnState *s, Val i, bool end); /* in block i, by the bounds of j */
 void on_scrub_note(On *on, OnBlock *b, int p); /* in the open block: what product p has */
@@ -346,5 +401,11 @@ bool on_pick_drops(const On *on, int guard); /* in whole blocks it holds */
 
 /* ---- online_exp.c: true when it made the value ---- */
 bool on_exponential(On *on, const TInst *i);
+/* Would its exponent be made of functions near 0, and of nothing else inside? */
+bool on_exponent_opens(On *on, const TInst *i);
+
+/* ---- online_still.c ---- */
+void on_still_facts(On *on);                            /* fills still, idle */
+bool on_is_still(const On *on, const TCarry *follower); /* is it in such a frame? */
 
 #endif

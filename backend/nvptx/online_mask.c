@@ -117,6 +117,7 @@ static void guards_needed(On *on, const OnlineInst *step) {
 void on_mask_facts(On *on) {
     Lower *l = on->l;
     on->out = ARENA_ARRAY(l->arena, OnOut, l->t->nvalues + 1);
+    if (on->nnear) return; /* what frames are made of is not there yet */
     for (int k = 0; k < on->o.nrows; k++)
         if (on_is_frame(on, k)) mask_frame(on, k);
     for (int k = 0; k < on->nmasks; k++)

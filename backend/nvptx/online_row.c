@@ -106,14 +106,16 @@ static void fold_same(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, i
 static void fold_row(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, int r, Val *chain) {
     Lower *l = on->l;
     const OnlineInst *step = on_step(on, x->step);
-    bool same = !(l->deps[x->step->args[1]] >> on->o.j & 1);
+    const OnNear *near = b->bases ? on_near(on, x->step->args[1]) : NULL;
+    int id = near ? near->base : x->step->args[1];
+    bool same = !(l->deps[id] >> on->o.j & 1);
     if (same && op_traits(reduce_combine(x->c->red)) & OPT_I) {
         fold_same(on, b, p, x, r, chain);
         return;
     }
     for (int c = 0; c < p->cols / 4; c++) {
-        Val v = on_element(on, x->step->args[1], x->c->type, r, c);
-        v = on_taken(on, b, p, step, x->c, x->step->args[1], v, r, c);
+        Val v = on_element(on, id, x->c->type, r, c);
+        v = on_taken(on, b, p, step, x->c, id, v, r, c);
         Val *to = &chain[c % CHAINS];
         *to = *to ? on_join(on, x->c, *to, v) : v;
     }
@@ -123,7 +125,7 @@ void on_rows_fold(On *on, OnBlock *b, const OnSlab *p, bool framed, OnChains cha
     on_slab_enter(on, p);
     for (int k = 0; k < on->o.nrows; k++)
         for (int r = 0; r < ROWS_HELD && (on->o.row[k].c->frame >= 0) == framed; r++)
-            fold_row(on, b, p, &on->o.row[k], r, chain[k][r]);
+            if (b->first || !on->idle[k]) fold_row(on, b, p, &on->o.row[k], r, chain[k][r]);
 }
 
 void on_rows_join(On *on, bool framed, OnChains chain, Val (*out)[ROWS_HELD]) {
@@ -166,6 +168,7 @@ static Val came(On *on, OnState *s, int row, int r) {
 static Val to_true(On *on, OnState *s, const TCarry *c, int row, int r) {
     Lower *l = on->l;
     int f = on_row_of(on, c->frame);
+    if (on->idle[f]) return const_real(l, 1);
     Val from = on_usable(on, on->o.row[f].c, s->ref[f][r]);
     Val by = on_rescale(on, c, from, s->row[f][r], r), some = came(on, s, row, r);
     return some ? LLVMBuildSelect(l->b, some, by, const_real(l, 1), "") : by;
@@ -179,12 +182,13 @@ static int tracked_like(const On *on, const TCarry *c) {
 
 void on_rows_ref(On *on, OnState *s) {
     for (int k = 0; k < on->o.nrows && !on->lags; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) s->ref[k][r] = s->row[k][r];
+        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k) && !on->still[k]; r++)
+            s->ref[k][r] = s->row[k][r];
 }
 
 void on_rows_quad(On *on, OnState *s) {
-    for (int k = 0; k < on->o.nrows; k++) /* frames are joined after each block */
-        for (int r = 0; r < ROWS_HELD && !on_is_frame(on, k); r++)
+    for (int k = 0; k < on->o.nrows; k++) /* frames that move are joined already */
+        for (int r = 0; r < ROWS_HELD && (!on_is_frame(on, k) || on->still[k]) && !on->idle[k]; r++)
             s->row[k][r] = on_quad(on, on->o.row[k].c, s->row[k][r]);
 }
 

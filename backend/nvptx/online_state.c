@@ -22,7 +22,7 @@ int on_state_list(const On *on, OnState *s, Val **list) {
     for (int k = 0; k < on->o.nrows; k++)
         for (int r = 0; r < ROWS_HELD; r++) {
             put(list, &n, &s->row[k][r]);
-            if (on->lags && on_is_frame(on, k)) put(list, &n, &s->ref[k][r]);
+            if ((on->lags || on->still[k]) && on_is_frame(on, k)) put(list, &n, &s->ref[k][r]);
             if (on_tracks(on, k)) put(list, &n, &s->any[k][r]);
         }
     put(list, &n, &s->k.stage), put(list, &n, &s->k.phase);

@@ -132,7 +132,7 @@ static void round_factors(On *on, OnState *s) {
 static void move_sums(On *on, const OnBlock *b, OnState *s) {
     for (int p = 0; p < on->o.nproducts; p++) {
         const TCarry *c = on->o.product[p].c;
-        if (c->frame < 0) continue;
+        if (c->frame < 0 || on_is_still(on, c)) continue;
         int f = on_row_of(on, c->frame);
         Val by[ROWS_HELD];
         for (int r = 0; r < ROWS_HELD; r++)
@@ -202,7 +202,8 @@ static OnState one_block(On *on, const OnState *before, Val i, OnBlock b, Val q,
     if (b.first) on_scrub_end(on, &s, i, true);
     for (int f = 0; f < on->o.nrows; f++)
         for (int r = 0; r < ROWS_HELD && on_is_frame(on, f); r++)
-            s.ref[f][r] = on_frame_left(on, f, s.row[f][r], b.frame[f][r]);
+            s.ref[f][r] =
+                on->still[f] ? b.frame[f][r] : on_frame_left(on, f, s.row[f][r], b.frame[f][r]);
     l->narrow = narrow, l->wide = wide, l->reals = reals;
     return s;
 }

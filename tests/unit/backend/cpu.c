@@ -114,6 +114,7 @@ int64_t cpu_f2ll(float) NAMED("nvvm.f2ll.rn");
 uint16_t cpu_bf16(float) NAMED("cpu.bf16");
 float cpu_tanh(float) NAMED("cpu.tanh");
 float cpu_ex2(float) NAMED("nvvm.ex2.approx.f");
+float cpu_ex2_ftz(float) NAMED("nvvm.ex2.approx.ftz.f");
 float cpu_lg2(float) NAMED("nvvm.lg2.approx.f");
 float cpu_sqrt(float) NAMED("nvvm.sqrt.approx.f");
 float cpu_rsqrt(float) NAMED("nvvm.rsqrt.approx.f");
@@ -126,6 +127,11 @@ float cpu_tanh(float f) {
 
 float cpu_ex2(float f) {
     return exp2f(f) * (1 + 0x1p-22f);
+}
+
+float cpu_ex2_ftz(float f) {
+    float v = cpu_ex2(f);
+    return v < 0x1p-126f ? 0 : v;
 }
 
 float cpu_lg2(float f) {
