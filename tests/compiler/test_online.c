@@ -35,6 +35,7 @@ static char *ptx_of(const char *type, const char *argument, bool log_sum) {
     if (fkc_compile("t.fk", text, strlen(text), &o, &r)) fail_msg("%s", fkc_messages(r));
     const char *all = fkc_output_get(r, FKC_PTX, &n);
     const char *first = strstr(all, ".entry f_0_online_128x128_lag32("); /* one tile a CTA */
+    if (!first) first = strstr(all, ".entry f_0_online_128x128_lag16("); /* computed scores */
     if (!first) fail_msg("%s: no such variant", argument);
     const char *end = strstr(first, "\n}\n");
     assert_non_null(end);
