@@ -17,9 +17,10 @@
  * some times its variance, or anything is not finite, the plain sum is taken in a loop of its own,
  * which has no elements for all other rows. An empty domain gives 0.
  *
- * A row is worth it that is known to be long: a short one comes out of the cache the second time,
- * for less than what is added here (measured on an H200, variances of bf16 rows of 1024, 4096 and
- * 16384 elements, 2 loops and 1: 43 and 55 us, 41 and 45, 36 and 33).
+ * A row is worth it that is known to be longer than registers hold (schedule_rows.c: those are read
+ * once anyway). A short one comes out of the cache the second time, for less than what is added here
+ * (measured on an H200, general kernels, variances of bf16 rows of 1024, 4096 and 16384 elements, 2
+ * loops and 1: 43 and 55 us, 41 and 45, 36 and 33).
  *
  * Elements that are sums of products themselves are left to the passes that have these in tiles.
  */
@@ -27,7 +28,7 @@
 
 #include <string.h>
 
-enum { SAMPLES = 4, LONG = 8192, FACTORS = 4, VISITS = 200 };
+enum { SAMPLES = 4, LONG = 32769, FACTORS = 4, VISITS = 200 };
 
 /* By the number of factors: how many times its variance the squared mean of y may be. A sum of so
  * many loses at most five bits to cancellation. */
