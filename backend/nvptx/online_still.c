@@ -114,7 +114,7 @@ static bool find_still(On *on, int row) {
     double far = eval_op(reduce_combine(x->c->red), DT_f32, DT_f32, ends).r; /* where it goes */
     double near = far == r.hi ? r.lo : r.hi;
     for (int k = 0; k <= PLACES; k++) {
-        on->still_from[row] = near + (far - near) * k / PLACES;
+        on->still_from[row] = near + (far - near) * k / (double)PLACES;
         if (suits(on, x->c->id, on->still_from[row], near, far)) return true;
     }
     return false;

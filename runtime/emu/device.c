@@ -186,17 +186,19 @@ fk_status fk_emu_device(int index, const FkDeviceOps **table, void **self, FkErr
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         e->forms = emu_forms_v3, e->n_forms = emu_n_forms_v3;
 #endif
-    uint64_t sms = 132, stats = 0;
+    uint64_t sms = 132, stats = 0, lax = 0;
     e->limit = (uint64_t)1 << 36;
     if (!setting("FK_EMU_SMS", 1, MOST_SMS, &sms, error) ||
         !setting("FK_EMU_SEED", 0, UINT64_MAX, &e->seed, error) ||
         !setting("FK_EMU_LIMIT", 1, UINT64_MAX, &e->limit, error) ||
-        !setting("FK_EMU_STATS", 0, 1, &stats, error)) {
+        !setting("FK_EMU_STATS", 0, 1, &stats, error) ||
+        !setting("FK_EMU_LAX", 0, 1, &lax, error)) {
         free(e);
         return FK_ERROR_ARGUMENT;
     }
     e->sms = (uint32_t)sms;
     e->stats = stats;
+    e->lax = lax;
     *table = &ops;
     *self = e;
     return FK_OK;

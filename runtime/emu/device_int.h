@@ -9,7 +9,7 @@ typedef struct Emu {
     const Form *forms;
     uint32_t n_forms, sms;
     uint64_t seed, limit;
-    bool stats;
+    bool stats, lax;
 } Emu;
 
 enum {

@@ -114,6 +114,7 @@ fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void *
                        .n_regions = c->n,
                        .seed = e->seed,
                        .limit = e->limit,
+                       .lax = e->lax,
                        .reports = reports};
         for (uint32_t k = 0; k < c->n; k++) race_global_new(&c->regions[k]);
         launch.n_warps = (launch.n_threads + LANES - 1) / LANES;

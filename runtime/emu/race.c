@@ -111,7 +111,8 @@ static int behind_read(const Act *a, Mark m) {
     const Cluster *c = a->w->cta->cluster;
     if (is_before(a, m)) {
         bool apart = deeds[a->deed].async && mark_kind(c, m) == AGENT_WARP;
-        return apart && !order_fenced(a->w, m, PROXY_SHARED) ? REPORT_PROXY : FINE;
+        bool asks = apart && !c->grid->lax;
+        return asks && !order_fenced(a->w, m, PROXY_SHARED) ? REPORT_PROXY : FINE;
     }
     if (deeds[a->deed].async || a->deed == DEED_COPY || mark_kind(c, m) != AGENT_WARP)
         return REPORT_STAGE;

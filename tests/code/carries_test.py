@@ -14,7 +14,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROW, TILE, IR = "backend/nvptx/online_row.c", "backend/nvptx/online_tile.c", "ir/online.c"
 REF = "void on_rows_ref(On *on, OnState *s) {\n"
-FOLD = "    bool same = !(l->deps[x->step->args[1]] >> on->o.j & 1);\n"
+FOLD = "    bool same = !(l->deps[id] >> on->o.j & 1);\n"
 SCORE = "    if (rows < 0 || (o->rows >= 0 && o->rows != rows))\n"
 
 # file, after which text (- in front of it), what

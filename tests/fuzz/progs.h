@@ -153,7 +153,7 @@ extern const char *const outcome_names[];
 /* Which of its runs: -1, "": all. */
 typedef struct Which {
     int config, set;
-    char variant[48]; /* "*": the one that libfk takes */
+    char variant[96]; /* "*": the one that libfk takes */
 } Which;
 /* Bits of a config: options of fkc. */
 enum { NO_FUSE = 1, STRICT = 2, INVARIANT = 4, FAST_ACCUM = 8, CONFIGS = 16 };
