@@ -18,9 +18,9 @@
  * which has no elements for all other rows. An empty domain gives 0.
  *
  * A row is worth it that is known to be longer than registers hold (schedule_rows.c: those are read
- * once anyway). A short one comes out of the cache the second time, for less than what is added here
- * (measured on an H200, general kernels, variances of bf16 rows of 1024, 4096 and 16384 elements, 2
- * loops and 1: 43 and 55 us, 41 and 45, 36 and 33).
+ * once anyway). A short one comes out of the cache the second time, for less than what is added
+ * here (measured on an H200, general kernels, variances of bf16 rows of 1024, 4096 and 16384
+ * elements, 2 loops and 1: 43 and 55 us, 41 and 45, 36 and 33).
  *
  * Elements that are sums of products themselves are left to the passes that have these in tiles.
  */

@@ -173,7 +173,7 @@ static int elementwise(const Attempt *x) {
     for (int k = 0; k < x->o->body.n; k++) {
         const OnlineInst *i = &x->o->body.v[k];
         if (i->i->kind != T_LOAD || i->factor) continue;
-        n += deps[i->i->id] >> x->o->rows & deps[i->i->id] >> x->o->j & 1;
+        n += (int)(deps[i->i->id] >> x->o->rows & deps[i->i->id] >> x->o->j & 1);
     }
     return n;
 }

@@ -145,7 +145,7 @@ struct Grid {
     uint32_t n_regions;
     uint64_t seed, limit; // limit: instructions of a cluster's warps
     Reports *reports;
-    bool lax; // a copy may write where threads have read without a proxy fence
+    bool lax;            // a copy may write where threads have read without a proxy fence
     struct Stats *stats; // NULL: nobody asked
     struct Meets *meets; // where clusters meet in memory
 };
