@@ -258,7 +258,7 @@ Val on_row_at(On *on);    /* i64: of the thread's first row */
 Val on_rows_left(On *on); /* i32: rows that the group has */
 /* What stands before the loop, at the open rows; after it: of s with n registers of each sum, what
  * is the same along columns; then, at the open columns, all that is not. */
-void on_before(On *on);
+void on_before(On *on, bool store); /* what the loop needs; what is stored of rows there, too */
 void on_after_rows(On *on, OnState *s, int n);
 void on_after_columns(On *on);
 

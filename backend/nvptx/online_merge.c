@@ -259,7 +259,7 @@ static void unit(On *on, const OnWork *k, Val first, Val rows, Val row0, Val col
     at.record = LLVMBuildAdd(l->b, on_times(l, row, 4 * on_record(on).words), records, "");
     memset(l->value, 0, sizeof *l->value * (size_t)(l->t->nvalues + 1));
     open_axis(on, on->o.rows, on_row_at(on), 1, false);
-    on_before(on);
+    on_before(on, true);
     OnState s = merge_all(on, k, &at);
     on_after_rows(on, &s, columns(on));
     emit_columns(on, &s);

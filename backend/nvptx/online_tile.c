@@ -342,62 +342,6 @@ static OnState picked_blocks(On *on, OnState s, Val q, Val word) {
 
 /* ---- the tile ---- */
 
-static bool over_cols(const On *on, const TInst *i) {
-    return on->o.cols >= 0 && i->id >= 0 && (on->l->deps[i->id] >> on->o.cols & 1);
-}
-
-static bool stores_rows(const On *on, const TInst *i) {
-    for (int d = 0; d < i->nix; d++)
-        if (on->o.cols >= 0 && ix_uses_axis(i->ix[d], on->o.cols)) return false;
-    return i->kind == T_STORE;
-}
-
-/* What stands at the top level in [from, to) and is the same along columns; stores, if they are
- * asked for, by one thread of a row. */
-static void emit_rows(On *on, int from, int to, bool store) {
-    Lower *l = on->l;
-    const TBlock *b = &l->t->body;
-    bool stores = false;
-    for (int k = from; k < to; k++) {
-        const TInst *i = b->inst.v[k];
-        stores |= store && stores_rows(on, i);
-        if (i->kind != T_STORE && i->kind != T_LOOP && !over_cols(on, i)) emit_inst(l, i);
-    }
-    if (!stores) return;
-    LLVMBasicBlockRef one = block_new(l, "row.stores"), after = block_new(l, "rows.stored");
-    Val is = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.col, i32c(l, 0), "");
-    LLVMBuildCondBr(l->b, is, one, after);
-    block_enter(l, one);
-    Map narrow = l->narrow, wide = l->wide;
-    l->narrow = l->wide = (Map){.arena = l->arena};
-    for (int k = from; k < to; k++) {
-        const TInst *i = b->inst.v[k];
-        if (stores_rows(on, i)) emit_inst(l, i);
-    }
-    LLVMBuildBr(l->b, after);
-    l->narrow = narrow, l->wide = wide;
-    block_enter(l, after);
-}
-
-void on_after_rows(On *on, OnState *s, int n) {
-    Lower *l = on->l;
-    on_rows_finish(on, s, n);
-    for (int k = 0; k < on->o.nrows; k++) {
-        Frag f = frag_new(l, frag_live(l, axis_bit(on->o.rows)));
-        for (int r = 0; r < f.n; r++) f.v[r] = s->row[k][r];
-        l->value[on->o.row[k].c->id] = f;
-    }
-    emit_rows(on, on->o.at + 1, l->t->body.inst.n, true);
-}
-
-void on_after_columns(On *on) {
-    const TBlock *b = &on->l->t->body;
-    for (int k = 0; k < b->inst.n; k++) {
-        const TInst *i = b->inst.v[k];
-        if (i->kind == T_STORE ? !stores_rows(on, i) : over_cols(on, i)) emit_inst(on->l, i);
-    }
-}
-
 static void emit_after(On *on, OnState *s, Val row) {
     Lower *l = on->l;
     on_rows_quad(on, s);
@@ -409,20 +353,6 @@ static void emit_after(On *on, OnState *s, Val row) {
     for (int p = 1; p < on->o.nproducts; p++)
         on->w.more[p - 1] = (WgMore){on->o.product[p].c->id, s->acc[p]};
     wg_emit_out(&on->w, &acc, row, LLVMConstInt(l->i64, 0, 0));
-}
-
-static void before(On *on, bool store) {
-    Lower *l = on->l;
-    emit_rows(on, 0, on->o.at, store);
-    Frag lo = frag_ix(l, on->o.loop->lo), hi = frag_ix(l, on->o.loop->hi);
-    for (int r = 0; r < ROWS_HELD; r++) {
-        on->lo[r] = on_clamp32(on, lo.v[lo.n > 1 ? r : 0]);
-        on->hi[r] = on_clamp32(on, hi.v[hi.n > 1 ? r : 0]);
-    }
-}
-
-void on_before(On *on) {
-    before(on, true);
 }
 
 /* i64, of the group's first row. */
@@ -481,7 +411,7 @@ void on_begin(On *on, Val item) {
     on_decode(on, item);
     on_bounds_of_group(on);
     open_rows(on);
-    on_before(on);
+    on_before(on, true);
 }
 
 OnState on_nothing(On *on, Ring k) {
@@ -504,7 +434,7 @@ Val on_some(On *on) {
 void on_finish(On *on, OnState *s, Val item) {
     on_open(on, ptx_opaque(on->l, item));
     Val row = open_rows(on);
-    before(on, false);
+    on_before(on, false);
     emit_after(on, s, row);
 }
 
