@@ -130,10 +130,27 @@ static void verify_plain(Verify *v, const Plain *p, const TBlock *b, bool guarde
     }
 }
 
+/* A row that is held has no other loop than whole ones over it, each once. */
+static void verify_held(Verify *v) {
+    for (int k = 0; k < v->t->body.inst.n; k++) {
+        const TInst *i = v->t->body.inst.v[k];
+        int64_t zero;
+        need(v, i->kind != T_GUARD, "a guard where a row is held");
+        if (i->kind != T_LOOP) continue;
+        need(v, ix_is_const(i->lo, &zero) && !zero && i->hi == v->t->axes.v[i->axis].extent,
+             "axis %s is not held whole by this loop", v->t->axes.v[i->axis].name);
+        for (int n = 0; n < i->body.inst.n; n++)
+            need(v, i->body.inst.v[n]->kind != T_LOOP && i->body.inst.v[n]->kind != T_GUARD,
+                 "a loop or guard in a row that is held");
+    }
+}
+
 static void verify_plain_tier(Verify *v, Arena *a) {
     Plain p = {tile_deps(a, v->t), ARENA_ARRAY(a, const SAxis *, v->t->axes.n + 1)};
     for (int k = 0; k < v->s->axes.n; k++) p.axis[v->s->axes.v[k].axis] = &v->s->axes.v[k];
     verify_plain(v, &p, &v->t->body, false);
+    need(v, !v->s->held || v->s->wide, "held, and not wide");
+    if (v->s->held) verify_held(v);
 }
 
 static void verify_pipeline(Verify *v) {

@@ -16,8 +16,7 @@ typedef struct RowFacts {
     const TProg *t;
     int axis; /* that walks memory: of loops, or of the grid */
     bool loops;
-    int vec;     /* neighbours at once; 1: none */
-    int streams; /* accesses that move along it */
+    int vec; /* neighbours at once; 1: none */
 } RowFacts;
 
 /* ---- what a program is ---- */
@@ -38,7 +37,6 @@ static bool is_plain(const TProg *t, const TBlock *b) {
 /* Axes of the grid that some load in a loop lacks and another has: with two of them it is a product
  * of matrices. */
 typedef struct Reuse {
-    const TProg *t;
     const uint64_t *deps;
     uint64_t lacks, has;
     int loads;
@@ -57,7 +55,7 @@ static void see_reuse(Reuse *r, const TBlock *b, uint64_t open) {
 }
 
 int rows_reused(Arena *a, const TProg *t, int *loads) {
-    Reuse r = {.t = t, .deps = tile_deps(a, t)};
+    Reuse r = {.deps = tile_deps(a, t)};
     see_reuse(&r, &t->body, 0);
     *loads = r.loads;
     uint64_t grid = ((uint64_t)1 << t->ngrid) - 1;
@@ -109,6 +107,7 @@ static bool find(Arena *a, const TProg *t, RowFacts *f) {
     *f = (RowFacts){.t = t};
     if (!t->ngrid || t->axes.n > 32 || !is_plain(t, &t->body)) return false;
     if (rows_reused(a, t, &loads) > 1) return false;
+    if (tile_all_once(t, tile_deps(a, t))) return false; /* stores of fewer axes than the grid's */
     f->axis = loop_axis(t);
     if (f->axis == -2) return false;
     f->loops = f->axis >= 0;
@@ -124,7 +123,6 @@ static bool find(Arena *a, const TProg *t, RowFacts *f) {
         }
     }
     if (!best.streams || best.others > best.streams) return false;
-    f->streams = best.streams;
     f->vec = 16 / best.least > 8 ? (best.others ? 8 : 16) : 16 / best.least;
     return true;
 }

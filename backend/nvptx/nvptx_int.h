@@ -177,6 +177,7 @@ Val param_memory(Lower *l, KParamKind kind);   /* KP_SCRATCH, KP_HEAD */
 int param_map(Lower *l, KTmap map, int index); /* its place among the kernel's parameters */
 const Ix *dense_stride(const TProg *t, const TTensor *x, int dim); /* of a temporary */
 bool params_finish(Lower *l, Kernel *k, Diags *d); /* the real body; false: too many */
+void guard_add(Lower *l, Kernel *k, KGuard g);     /* unless it always holds, or is there */
 Ty params_type(Lower *l, bool body);               /* of the kernel, or of its body */
 Val params_value(Lower *l, Val fn, const Ix *x);   /* the parameter of fn that is x */
 

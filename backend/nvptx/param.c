@@ -1,4 +1,4 @@
-/* param.c - kernel parameters.
+/* param.c - kernel parameters, and what a launch must bring.
  *
  * What a kernel needs from the host is known only when its body is made, and a function's type is
  * fixed when the function is made. So a parameter is a placeholder first (a freeze of undef, which
@@ -171,4 +171,16 @@ bool params_finish(Lower *l, Kernel *k, Diags *d) {
     }
     replace(l->tile, LLVMGetParam(l->fn, (unsigned)place(l, n)));
     return true;
+}
+
+void guard_add(Lower *l, Kernel *k, KGuard g) {
+    int64_t c;
+    if (g.kind == KG_NONNEG && ix_is_const(g.ix, &c) && c >= 0) return;
+    for (int i = 0; i < k->guards.n; i++) {
+        const KGuard *h = &k->guards.v[i];
+        if (h->kind == g.kind && h->index == g.index && h->dim == g.dim && h->ix == g.ix &&
+            h->multiple == g.multiple)
+            return;
+    }
+    vec_push(l->arena, &k->guards, g);
 }

@@ -28,20 +28,8 @@ KTmap wg_map_slab(const Wg *w, const MmaStaged *s) {
     return m;
 }
 
-static void add(Wg *w, Kernel *k, KGuard g) {
-    int64_t c;
-    if (g.kind == KG_NONNEG && ix_is_const(g.ix, &c) && c >= 0) return;
-    for (int i = 0; i < k->guards.n; i++) {
-        const KGuard *h = &k->guards.v[i];
-        if (h->kind == g.kind && h->index == g.index && h->dim == g.dim && h->ix == g.ix &&
-            h->multiple == g.multiple)
-            return;
-    }
-    vec_push(w->l->arena, &k->guards, g);
-}
-
 static void nonneg(Wg *w, Kernel *k, const Ix *x) {
-    add(w, k, (KGuard){.kind = KG_NONNEG, .ix = x});
+    guard_add(w->l, k, (KGuard){.kind = KG_NONNEG, .ix = x});
 }
 
 static void at_most(Wg *w, Kernel *k, const Ix *x, int64_t n) {
@@ -54,14 +42,15 @@ static void guard_map(Wg *w, Kernel *k, const TTensor *x) {
     IxPool *p = w->l->t->ix;
     int size = dtype_bits(x->type) / 8;
     bool temp = x->mem == TM_TEMP;
-    if (!temp) add(w, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = MAP_ALIGN});
+    if (!temp)
+        guard_add(w->l, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = MAP_ALIGN});
     for (int d = 0; d < x->rank; d++) {
         nonneg(w, k, ix_sub(p, x->dims[d], ix_const(p, 1)));
         at_most(w, k, x->dims[d], INT32_MAX);
         if (d == x->rank - 1) continue;
         if (!temp) {
             KGuard g = {.kind = KG_STRIDE, .index = x->id, .dim = d, .multiple = MAP_ALIGN};
-            add(w, k, g);
+            guard_add(w->l, k, g);
             continue;
         }
         const Ix *bytes = ix_mul(p, dense_stride(w->l->t, x, d), ix_const(p, size));
@@ -82,7 +71,7 @@ static void guard_plain(Wg *w, Kernel *k, const MmaFactor *f) {
     if (x->mem == TM_TEMP)
         at_most(w, k, dense_stride(w->l->t, x, pitch), INT32_MAX / 2);
     else
-        add(w, k, (KGuard){.kind = KG_STRIDE_NEAR, .index = x->id, .dim = pitch});
+        guard_add(w->l, k, (KGuard){.kind = KG_STRIDE_NEAR, .index = x->id, .dim = pitch});
 }
 
 /* A load that TMA brings. */
@@ -130,7 +119,7 @@ void wg_guards(Wg *w, Kernel *k) {
     for (int i = 0; i < t->tensors.n; i++) {
         const TTensor *x = &t->tensors.v[i];
         if (x->mem == TM_TEMP || !x->rank) continue;
-        add(w, k, (KGuard){.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1});
+        guard_add(w->l, k, (KGuard){.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1});
     }
     for (int a = 0; a < t->ngrid; a++) at_most(w, k, t->axes.v[a].extent, INT32_MAX);
     at_most(w, k, k->tiles, TILES_MAX);

@@ -7,7 +7,7 @@
 #include "backend/nvptx/ptx_int.h"
 #include "backend/nvptx/rows_int.h"
 
-enum { WIDEST = 16 };
+enum { WIDEST = 16, MOST = 64 }; /* bytes of an access; elements of a vector */
 
 void wide_open(Lower *l, int axis, Val first, Val extent) {
     AxisState *s = &l->axis[axis];
@@ -36,17 +36,6 @@ static int vector_axis(const Lower *l, const TInst *i, const TTensor *t) {
     for (int d = 0; d + 1 < i->nix; d++)
         if (ix_uses_axis(i->ix[d], axis)) return -1;
     return axis;
-}
-
-static int access_bytes(const Lower *l, const TTensor *t, int axis) {
-    int bytes = l->map[axis].vec * dtype_bits(t->type) / 8;
-    return bytes < WIDEST ? bytes : WIDEST;
-}
-
-static void remember(Lower *l, const TTensor *t, int bytes) {
-    int k = (int)(t - l->t->tensors.v);
-    if (!l->wide_bytes) l->wide_bytes = ARENA_ARRAY(l->arena, int, l->t->tensors.n);
-    if (bytes > l->wide_bytes[k]) l->wide_bytes[k] = bytes;
 }
 
 /* The same axis, of which only the first of each vector is held. */
@@ -86,12 +75,34 @@ static Val address_at(Lower *l, const Address *at, AxisSet mask, int k, int axis
     return LLVMBuildGEP2(l->b, l->i8, at->base, &off, 1, "");
 }
 
-static Address address_of(Lower *l, const TInst *i, const TTensor *t, int axis) {
+typedef struct Vector { /* an access of vectors */
+    const TTensor *t;
+    int axis, vec;
+    int bytes, each; /* of a vector; of an access to memory */
+    Address at;      /* of the firsts */
+    Val *word;       /* room for one */
+} Vector;
+
+static bool vector_of(Lower *l, const TInst *i, Vector *v) {
+    const TTensor *t = &l->t->tensors.v[i->tensor];
+    int axis = vector_axis(l, i, t), k = i->tensor;
+    if (axis < 0) return false;
+    *v = (Vector){.t = t, .axis = axis, .vec = l->map[axis].vec};
+    v->bytes = v->vec * dtype_bits(t->type) / 8;
+    v->each = v->bytes < WIDEST ? v->bytes : WIDEST;
+    v->word = ARENA_ARRAY(l->arena, Val, v->bytes);
+    if (!l->wide_bytes) l->wide_bytes = ARENA_ARRAY(l->arena, int, l->t->tensors.n);
+    if (v->each > l->wide_bytes[k]) l->wide_bytes[k] = v->each;
     AxisState all = l->axis[axis];
     l->axis[axis] = firsts(l, axis);
-    Address at = mem_address(l, t, i->ix, i->nix, 0);
+    v->at = mem_address(l, t, i->ix, i->nix, 0);
     l->axis[axis] = all;
-    return at;
+    return true;
+}
+
+/* Where the words of an access at byte `b` of a vector stand. */
+static Val *words_at(const Vector *v, int b) {
+    return v->word + b / v->each * (v->each >= 4 ? v->each / 4 : 1);
 }
 
 /* The bits of element v of a vector of words. */
@@ -111,36 +122,29 @@ static Val bits_of(Lower *l, const Val *word, int bits, int v) {
 }
 
 bool wide_load(Lower *l, const TInst *i, Frag *out) {
-    const TTensor *t = &l->t->tensors.v[i->tensor];
-    int axis = vector_axis(l, i, t);
-    if (axis < 0) return false;
-    int vec = l->map[axis].vec, bits = dtype_bits(t->type), each = access_bytes(l, t, axis);
-    int words = each >= 4 ? each / 4 : 1, all = vec * bits / 8;
-    remember(l, t, each);
-    Address at = address_of(l, i, t, axis);
-    AxisSet deps = frag_live(l, l->deps[i->id]) | axis_bit(axis);
-    *out = frag_new(l, at.off.mask | deps);
-    int next = mem_neighbour(l, out->mask, axis);
-    Val *word = ARENA_ARRAY(l->arena, Val, all);
+    Vector v;
+    if (!vector_of(l, i, &v)) return false;
+    AxisSet deps = frag_live(l, l->deps[i->id]) | axis_bit(v.axis);
+    *out = frag_new(l, v.at.off.mask | deps);
+    int next = mem_neighbour(l, out->mask, v.axis), bits = dtype_bits(v.t->type);
     for (int k = 0; k < out->n; k++) {
-        if (frag_coord(l, out->mask, k, axis) % vec) continue;
-        Val ptr = address_at(l, &at, out->mask, k, axis);
+        if (frag_coord(l, out->mask, k, v.axis) % v.vec) continue;
+        Val ptr = address_at(l, &v.at, out->mask, k, v.axis);
         Val pred = mem_in_range(l, l->deps[i->id], out->mask, k);
-        for (int b = 0; b < all; b += each)
-            ptx_load_wide(l, each, ptr, b, pred, word + b / each * words);
-        for (int v = 0; v < vec; v++)
-            out->v[k + v * next] = type_from_bits(l, t->type, bits_of(l, word, bits, v));
+        for (int b = 0; b < v.bytes; b += v.each)
+            ptx_load_wide(l, v.each, ptr, b, pred, words_at(&v, b));
+        for (int n = 0; n < v.vec; n++)
+            out->v[k + n * next] = type_from_bits(l, v.t->type, bits_of(l, v.word, bits, n));
     }
     return true;
 }
 
 /* ---- stores ---- */
 
-/* Elements of up to 32 bits side by side in words. */
-static void pack(Lower *l, DType type, Val *raw, int n, Val *word) {
+/* Elements side by side in words. */
+static void pack(Lower *l, DType type, const Val *raw, int n, Val *word) {
     int bits = dtype_bits(type);
-    Val part[64];
-    FK_ASSERT(n <= 64);
+    Val part[MOST];
     if (bits == 64) {
         for (int v = 0; v < n; v++) {
             word[2 * v] = LLVMBuildTrunc(l->b, raw[v], l->i32, "");
@@ -164,55 +168,45 @@ static void pack(Lower *l, DType type, Val *raw, int n, Val *word) {
 }
 
 bool wide_store(Lower *l, const TInst *i, Val first) {
-    const TTensor *t = &l->t->tensors.v[i->tensor];
-    int axis = vector_axis(l, i, t);
-    if (axis < 0) return false;
-    int vec = l->map[axis].vec, bits = dtype_bits(t->type), each = access_bytes(l, t, axis);
-    int words = each >= 4 ? each / 4 : 1, all = vec * bits / 8;
-    remember(l, t, each);
-    Address at = address_of(l, i, t, axis);
+    Vector w;
+    Val raw[MOST];
+    if (!vector_of(l, i, &w)) return false;
     Frag v = value_of(l, i->args[0]);
-    Frag shape = frag_new(l, at.off.mask | v.mask | axis_bit(axis));
-    int next = mem_neighbour(l, shape.mask, axis);
-    Val *word = ARENA_ARRAY(l->arena, Val, all + 1), raw[64];
-    FK_ASSERT(vec <= 64);
+    Frag shape = frag_new(l, w.at.off.mask | v.mask | axis_bit(w.axis));
+    int next = mem_neighbour(l, shape.mask, w.axis);
+    FK_ASSERT(w.vec <= MOST);
     for (int k = 0; k < shape.n; k++) {
-        if (frag_coord(l, shape.mask, k, axis) % vec) continue;
-        Val ptr = address_at(l, &at, shape.mask, k, axis);
+        if (frag_coord(l, shape.mask, k, w.axis) % w.vec) continue;
+        Val ptr = address_at(l, &w.at, shape.mask, k, w.axis);
         Val pred = mem_and(l, first, mem_in_range(l, ~(AxisSet)0, shape.mask, k));
-        for (int n = 0; n < vec; n++)
-            raw[n] = stored_bits(l, i, t, v.v[frag_at(l, shape.mask, k + n * next, v.mask)]);
-        pack(l, t->type, raw, vec, word);
-        for (int b = 0; b < all; b += each)
-            ptx_store_wide(l, each, ptr, b, word + b / each * words, pred);
+        for (int n = 0; n < w.vec; n++)
+            raw[n] = stored_bits(l, i, w.t, v.v[frag_at(l, shape.mask, k + n * next, v.mask)]);
+        pack(l, w.t->type, raw, w.vec, w.word);
+        for (int b = 0; b < w.bytes; b += w.each)
+            ptx_store_wide(l, w.each, ptr, b, words_at(&w, b), pred);
     }
-    (void)bits;
     return true;
 }
 
 /* ---- guards ---- */
 
-static void add(Lower *l, Kernel *k, KGuard g) {
-    int64_t c;
-    if (g.kind == KG_NONNEG && ix_is_const(g.ix, &c) && c >= 0) return;
-    vec_push(l->arena, &k->guards, g);
-}
-
 static void multiple(Lower *l, Kernel *k, const Ix *x, int n) {
     IxPool *p = l->t->ix;
-    add(l, k, (KGuard){.kind = KG_NONNEG, .ix = ix_neg(p, ix_mod(p, x, ix_const(p, n)))});
+    guard_add(l, k, (KGuard){.kind = KG_NONNEG, .ix = ix_neg(p, ix_mod(p, x, ix_const(p, n)))});
 }
 
 static void guard_rows(Lower *l, Kernel *k, const TTensor *x, int bytes) {
     IxPool *p = l->t->ix;
     int size = dtype_bits(x->type) / 8;
     if (bytes <= size) return;
-    if (x->mem != TM_TEMP) add(l, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = bytes});
+    if (x->mem != TM_TEMP)
+        guard_add(l, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = bytes});
     for (int d = 0; d + 1 < x->rank; d++) {
         if (x->mem == TM_TEMP)
             multiple(l, k, ix_mul(p, dense_stride(l->t, x, d), ix_const(p, size)), bytes);
         else
-            add(l, k, (KGuard){.kind = KG_STRIDE, .index = x->id, .dim = d, .multiple = bytes});
+            guard_add(l, k,
+                      (KGuard){.kind = KG_STRIDE, .index = x->id, .dim = d, .multiple = bytes});
     }
 }
 
@@ -222,7 +216,7 @@ void wide_guards(Lower *l, Kernel *k) {
         const TTensor *x = &l->t->tensors.v[n];
         if (l->wide_bytes && l->wide_bytes[n]) guard_rows(l, k, x, l->wide_bytes[n]);
         if (x->mem != TM_TEMP && x->rank)
-            add(l, k, (KGuard){.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1});
+            guard_add(l, k, (KGuard){.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1});
     }
     for (int a = 0; a < l->t->axes.n; a++) {
         const AxisMap *m = &l->map[a];
@@ -230,7 +224,7 @@ void wide_guards(Lower *l, Kernel *k) {
         if (m->vec > 1) multiple(l, k, extent, m->vec);
         if (a < l->t->ngrid || !l->s->held) continue;
         const Ix *most = ix_const(p, (int64_t)m->lanes * m->regs * m->vec);
-        add(l, k, (KGuard){.kind = KG_NONNEG, .ix = ix_sub(p, most, extent)});
+        guard_add(l, k, (KGuard){.kind = KG_NONNEG, .ix = ix_sub(p, most, extent)});
     }
     k->cost = l->s->cost;
 }
