@@ -33,6 +33,15 @@ python3 table.py "$work/rows.jsonl" > "$work/table" || wrong "the table, code $?
 grep -q '^| plain 1x2x3 | v | 2.0 | 1.0 | 2.000 | 25 x 1, zero |' "$work/table" || wrong "no row in the table"
 grep -q 'it broke' "$work/table" || wrong "a failure is left out"
 
+# ---- rows ----
+python3 rowwise.py "$work" --list > "$work/list" || wrong "the list of rowwise.py, code $?"
+[ "$(grep -c "^rows " "$work/list")" = 15 ] || wrong "rows has not 15 rows"
+[ "$(grep -c "^long " "$work/list")" = 3 ] || wrong "long has not 3 rows"
+sed -n 's/.*rowwise:\([a-z_]*\) .*/\1/p' "$work/list" | sort -u | while read -r fn; do
+    grep -q "^fn $fn(" rowwise.fk || echo "rowwise.fk has no fn $fn"
+done > "$work/none"
+[ -s "$work/none" ] && wrong "$(cat "$work/none")"
+
 # ---- attention ----
 python3 attention.py "$work" --list > "$work/list" || wrong "the list of attention.py, code $?"
 for row in "forward 18" "f16 18" "mods 6" "decode 23" "ce 1" "accuracy 24" "util 4" "edge 1"; do

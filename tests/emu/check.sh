@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
 # emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states,
-# emu_picks, emu_split).
+# emu_picks, emu_split, emu_rows).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
@@ -11,7 +11,8 @@
 # with 2, so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product;
 # states: of those in moving frames. edges: the rows of edges.txt, each variant at two of the sizes.
 # picks: attention where data leave out blocks, and how many. split: loops over j in parts, by force and by
-# the rule.
+# the rule. rows: rows.fk, each variant by force at lengths that fill it, that do not, and ragged ones where it
+# takes them; one that never runs is a fault.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -192,6 +193,24 @@ edges() {
     done < <(grep -v '^#' tests/emu/edges.txt)
 }
 
+rows() {
+    local fn variant n before
+    module tests/emu/rows.fk || return
+    for fn in $(sed -n 's/^fn \([a-z_]*\)(.*/\1/p' tests/emu/rows.fk); do
+        for variant in $("$fkrun" --list --fn="$fn" "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
+            n=$(grep -o '[0-9]*' <<< "$variant" | head -n 1) before=$pass
+            [ "$variant" = general ] && n=100
+            : > "$work/cases"
+            for n in "$n" $((n - n / 4)) $((n - 1)) 16 1 $([[ $variant = rows_* ]] && echo $((n + 16)) $((n + 1))); do
+                [ "$n" -gt 17000 ] && n=17008 # 32768 of them take long, and are no other code
+                echo "--device=emu --check --check-seconds=2 --fn=$fn -s M=$((n == 16 ? 8 : 5)) -s N=$n -s B=2 --variant=$variant $mod"
+            done | sed "$(grep -q "^fn $fn(.*\[B" tests/emu/rows.fk || echo 's/ -s B=2//')" >> "$work/cases"
+            run FK_EMU_SMS=2 FK_EMU_SEED=5
+            [ $pass -gt "$before" ] || { echo "FAIL $fn: $variant never ran"; fail=$((fail + 1)); }
+        done
+    done
+}
+
 # With data that a program of picks.fk makes each variant is right, and one has as many blocks of 128 x 128 (of
 # 18 wgmmas) as those in which a tile's rows may have something, of 42 or, not causal, 72.
 picks() {
@@ -266,6 +285,7 @@ reduce) reduce tests/gpu/reduce.fk 72 136 80 136 264 48 ;;
 states) reduce tests/gpu/states.fk 72 136 80 136 1100 48 ;;
 picks) picks ;;
 split) split ;;
+rows) rows ;;
 *) exit 2 ;;
 esac
 echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"
