@@ -51,10 +51,9 @@ void ptx_bulk_commit(Lower *l, Val pred);
 void ptx_bulk_wait_read(Lower *l, int n, Val pred);
 void ptx_fence_async(Lower *l); /* what was written to shared memory, for TMA */
 
-/* Shared memory: four (or two) 8 x 8 matrices of 16 bits, each thread's pairs in v, rows at each
- * thread's address; or 2, 4, 8 bytes. */
+/* Shared memory: four 8 x 8 matrices of 16 bits, each thread's pairs in v, rows at each thread's
+ * address (ptx_ldmatrix reads them); or 2, 4, 8 bytes. */
 void ptx_stmatrix4(Lower *l, Val to, const Val *v);
-void ptx_ldmatrix(Lower *l, int n, Val from, Val *v); /* n: 2 or 4 */
 void ptx_store_shared(Lower *l, int bytes, Val to, Val v);
 Val ptx_load_shared(Lower *l, int bytes, Val from);
 void ptx_sync_warp(Lower *l); /* and what its threads did to memory is known to each other */

@@ -201,17 +201,6 @@ void ptx_stmatrix4(Lower *l, Val to, const Val *v) {
             "r,r,r,r,r,~{memory}", ASM_TOGETHER, none(l), arg, 5);
 }
 
-void ptx_ldmatrix(Lower *l, int n, Val from, Val *v) {
-    Ty part[4] = {l->i32, l->i32, l->i32, l->i32};
-    Ty all = LLVMStructTypeInContext(l->cx, part, (unsigned)n, 0);
-    const char *text = n == 4 ? "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {$0, $1, $2, $3}, [$4];"
-                              : "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {$0, $1}, [$2];";
-    const char *regs = n == 4 ? "=r,=r,=r,=r,r,~{memory}" : "=r,=r,r,~{memory}";
-    FK_ASSERT(n == 2 || n == 4);
-    Val got = ptx_asm(l, text, regs, ASM_TOGETHER, all, &from, 1);
-    for (int i = 0; i < n; i++) v[i] = LLVMBuildExtractValue(l->b, got, (unsigned)i, "");
-}
-
 Val ptx_load_shared(Lower *l, int bytes, Val from) {
     const char *text = arena_printf(l->arena, "ld.shared.b%d $0, [$1];", 8 * bytes);
     const char *regs = bytes == 2   ? "=h,r,~{memory}"

@@ -57,4 +57,23 @@ Val ptx_cvt_pair(Lower *l, bool bf16, Val lo, Val hi);
 Val ptx_cvt_fp8_pair(Lower *l, bool e4m3, Val lo, Val hi);
 Val ptx_cvt_fp8_f16(Lower *l, bool e4m3, Val pair);
 
+/* Tensor cores and asynchronous copies of every chip from sm_80 on (ptx_mma.c). Addresses of shared
+ * memory are i32.
+ * ldmatrix: n = 2 or 4 matrices of 8 x 8 16-bit elements; thread t names row t % 8 of matrix t / 8
+ * (16 bytes, aligned), and gets of each, in v, the elements 2 (t % 4) and + 1 of row t / 4; trans:
+ * of column t / 4.
+ * mma: acc (16 x 8 f32) += a (16 x 16) * b (16 x 8), bf16 or f16. Of thread t, g = t / 4 and
+ * q = t % 4: acc[2 h + e] is row g + 8 h, column 2 q + e; a[h + 2 i] row g + 8 h, and b[i] column
+ * g, both at k = 8 i + 2 q and, in the high half, the next. */
+void ptx_ldmatrix(Lower *l, int n, bool trans, Val from, int offset, Val *v);
+void ptx_mma(Lower *l, DType type, const Val *a, const Val *b, Val *acc);
+/* 16 bytes of global memory, both sides aligned. bytes: i32, so many are read, the rest is 0 (with
+ * 0 nothing is read); NULL: all. ahead: 0, or so many bytes around them are fetched to the
+ * second-level cache, 64, 128 or 256 (PTX 7.4). The copies of a thread between two commits are a
+ * group; wait until at most `pending` of its groups go on. What a thread waited for, others see
+ * after a barrier. */
+void ptx_copy16(Lower *l, Val to, int to_offset, Val from, int64_t offset, Val bytes, int ahead);
+void ptx_copy_commit(Lower *l);
+void ptx_copy_wait(Lower *l, int pending);
+
 #endif

@@ -18,7 +18,7 @@ void wg_read_box(Wg *w, const MmaStaged *s, Val box, Val p, int j, int n, Val *p
         Val from = LLVMBuildAdd(l->b, at, i32c(l, m * 64 * s->swizzle), "");
         if (s->size == 2) {
             Val v[4];
-            ptx_ldmatrix(l, 2 * n, from, v);
+            ptx_ldmatrix(l, 2 * n, false, from, 0, v);
             for (int k = 0; k < n; k++)
                 for (int h = 0; h < 2; h++) pair[2 * (2 * m + h) + k] = v[2 * k + h];
             continue;
