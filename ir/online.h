@@ -29,6 +29,7 @@ enum {
     ONLINE_BROUGHT = 2,
     ONLINE_BATCHES = 64,
     ONLINE_PICKS = 16,
+    ONLINE_DEPTH = 1024,   /* elements of k that a tile holds, at most */
     ONLINE_PARTS_MOST = 64 /* of the blocks of a tile that is cut (mma_parts.c) */
 };
 
@@ -146,7 +147,9 @@ typedef struct OnlineSmem {
 } OnlineSmem;
 
 typedef struct OnlineTiles {
-    MmaTiles out; /* the tile after the loop: m rows, n columns, of each group 64 rows */
+    MmaTiles out; /* the tile after the loop: m rows, of each group 64, and n columns of a group */
+    bool beside;  /* all groups have the same 64 rows, and columns beside each other */
+    int cols;     /* columns of a tile */
     int j;        /* elements of a block */
     int stages;   /* buffers of what is loaded for each block */
     int ahead;    /* buffers of what is loaded for a tile */

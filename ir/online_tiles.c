@@ -62,7 +62,7 @@ static bool lay_all(const Schedule *s, const Online *o, OnlineTiles *w, Str *why
         const OnlineScore *x = &o->score[k];
         int64_t n;
         w->depth[k] = tile_of(s, x->k);
-        if (w->depth[k] < 1 || w->depth[k] > 512)
+        if (w->depth[k] < 1 || w->depth[k] > ONLINE_DEPTH)
             return no(why, "%d elements of k at once", w->depth[k]);
         if (ix_is_const(o->t->axes.v[x->k].extent, &n) && n > w->depth[k])
             return no(why, "k has %lld elements, the tile %d", (long long)n, w->depth[k]);
@@ -77,7 +77,7 @@ static bool lay_all(const Schedule *s, const Online *o, OnlineTiles *w, Str *why
         const MmaFactor *f = &o->product[p].b;
         if (f->k_major) return no(why, "columns are not the last dimension of a factor");
         if (!pages_fit(&o->product[p].where, w->j, why)) return false;
-        if (!lay(s, f, w->j, w->out.n, w->stages, &at, &w->v[p], why)) return false;
+        if (!lay(s, f, w->j, w->cols, w->stages, &at, &w->v[p], why)) return false;
     }
     w->out.stages = 1;
     w->out.stage_bytes = at;
@@ -153,16 +153,20 @@ static bool read_tiles(const Schedule *s, const Online *o, OnlineTiles *w, Str *
                       o->t->axes.v[s->axes.v[k].axis].name);
     w->out.m = tile_of(s, o->rows);
     w->j = tile_of(s, o->j);
-    w->out.n = o->cols < 0 ? 8 : tile_of(s, o->cols);
+    w->cols = o->cols < 0 ? 8 : tile_of(s, o->cols);
     w->out.group_rows = 64;
-    if (w->out.m != 64 * w->out.groups)
+    w->beside = w->out.groups > 1 && w->out.m == 64;
+    w->out.n = w->beside ? w->cols / w->out.groups : w->cols;
+    if (w->out.m != (w->beside ? 64 : 64 * w->out.groups))
         return no(why, "%d groups of 64 rows, a tile of %d", w->out.groups, w->out.m);
+    if (w->beside && w->cols % (PIECE * w->out.groups))
+        return no(why, "%d columns for %d groups beside each other", w->cols, w->out.groups);
     if (w->j < 16 || w->j > 256 || w->j % 16)
         return no(why, "blocks of %d; multiples of 16 up to 256 are right", w->j);
     if (w->out.n < 8 || w->out.n > 256 || w->out.n % 8)
         return no(why, "%d columns; multiples of 8 up to 256 are right", w->out.n);
-    if (o->cols >= 0 && ix_is_const(o->t->axes.v[o->cols].extent, &n) && n > w->out.n)
-        return no(why, "%lld columns, the tile has %d", (long long)n, w->out.n);
+    if (o->cols >= 0 && ix_is_const(o->t->axes.v[o->cols].extent, &n) && n > w->cols)
+        return no(why, "%lld columns, the tile has %d", (long long)n, w->cols);
     return true;
 }
 
@@ -246,6 +250,8 @@ bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, Onl
     out->slots = target ? target->sms : 1;
     if (out->split > ONLINE_PARTS_MOST)
         return no(why, "split in at most %d parts", ONLINE_PARTS_MOST);
+    if (w->beside && (out->split > 1 || out->over))
+        return no(why, "groups beside each other: no split, no slabs over factors");
     if (out->split > 1 && (out->over || !s->persistent))
         return no(why, "split needs persistent, and slabs of their own");
     int slabs = out->over ? 0 : out->groups * out->ring * out->chunk_bytes;

@@ -55,7 +55,8 @@
  * above; of a load over rows and j, place smem: TMA brings what a block reads of it, `buffers`
  * ahead, without an entry it is read where it is used; of stores as above, from registers or
  * staged. raster: so many batches are walked together. halves: of 8 columns of a block, how many
- * are worked on before the frame is known to hold.
+ * are worked on before the frame is known to hold. A tile of 64 rows and several groups: all of
+ * them make the same scores, and each has a part of the columns, in 64s.
  *
  * Where all this stands in loops over blocks that are reduced (ir/mma.h), the axis inside of a
  * block stands for the elements that the blocks cut: its tile is whole blocks, or a part of one:

@@ -157,11 +157,29 @@ typedef struct Shape {         /* of the products of a loop */
     int inner, outer;          /* inside; of the loop itself */
     int inner_m, outer_m;      /* that have rows of their own in one factor */
     int batches, frames, open; /* open: outer ones with columns that are not known */
+    int64_t depth, columns;    /* elements that inner ones sum, columns of outer ones, if known */
+    bool *seen;                /* inner ones */
     bool fast;
 } Shape;
 
 static bool is_inner(const Group *gr, const Node *n) {
     return n->kind == N_REDUCE && n->red == RED_contract && n->loop < 0 && !gr->store[n->id];
+}
+
+/* Of n's axes [from, to) with this role, or all of them: elements, as far as they are known. */
+static int64_t elements(const Node *n, int from, int to, char role) {
+    int64_t all = 1, extent;
+    for (int d = from; d < to; d++)
+        if ((!role || n->roles[d] == role) && ix_is_const(n->axes[d].extent, &extent) && extent > 0)
+            all *= extent;
+    return all;
+}
+
+/* Bytes of shared memory that the smallest shape of schedule_online.c takes: factors of 64 rows,
+ * two blocks of 32 of those over j; and what stands beside them. */
+static bool too_large(const Group *gr, const Shape *s) {
+    enum { REST = 4096 };
+    return (64 + 2 * 32) * 2 * s->depth + 2 * 32 * 2 * s->columns + REST > gr->target->smem;
 }
 
 static void note_outer(const Group *gr, Shape *s, const Node *n) {
@@ -171,6 +189,7 @@ static void note_outer(const Group *gr, Shape *s, const Node *n) {
     s->outer++;
     s->outer_m += strchr(n->roles, 'm') && strchr(n->roles, 'n');
     s->batches += strchr(n->roles, 'b') != NULL;
+    s->columns += strchr(n->roles, 'n') ? elements(n, 0, n->rank, 'n') : 0;
     for (int d = 0; d < n->rank; d++)
         s->open += n->roles[d] != 'b' && !ix_is_const(n->axes[d].extent, NULL);
 }
@@ -179,6 +198,8 @@ static void note_inner(const Group *gr, Shape *s, const Node *n) {
     s->fast &= n->nin - n->where == 2 && width(gr, &n->in[0]) == 16 && width(gr, &n->in[1]) == 16;
     s->inner++;
     s->inner_m += group_is_product(n);
+    if (!s->seen[n->id]) s->depth += elements(n, n->rank, n->naxes, 0);
+    s->seen[n->id] = true;
 }
 
 /* Inner products of two 16-bit factors; outer ones of what is computed and a 16-bit factor. Of both
@@ -186,6 +207,7 @@ static void note_inner(const Group *gr, Shape *s, const Node *n) {
  * many columns to be held, by its batches. */
 bool group_online_fast(const Group *gr, int loop) {
     Shape s = {.fast = (gr->target->has & TGT_W) && !gr->strict};
+    s.seen = ARENA_ARRAY(gr->g->arena, bool, gr->g->nodes.n);
     for (int i = 0; i < gr->g->nodes.n && s.fast; i++) {
         const Node *n = gr->g->nodes.v[i];
         OnlinePairs pairs = {0};
@@ -200,6 +222,7 @@ bool group_online_fast(const Group *gr, int loop) {
         }
     }
     if (s.outer && !s.frames && s.open && !s.batches) return false;
+    if (too_large(gr, &s)) return false;
     return s.fast && s.inner && (!s.outer || !s.inner_m == !s.outer_m);
 }
 

@@ -201,7 +201,7 @@ static void note_product(Walk *w, const Point *p) {
  * columns, all of them if it is not known how many there are: head dimensions are few. What is
  * loaded again comes from a cache. */
 static double shared_iters(const Walk *w, const Point *p, bool load) {
-    enum { ROWS = 128, COLUMNS = 256, GENERAL = 1, AXES = 64 };
+    enum { ROWS = 128, COLUMNS = 512, GENERAL = 1, AXES = 64 };
     bool used[AXES] = {false};
     double it = 1;
     int n = w->pt->extent.n < AXES ? w->pt->extent.n : AXES;

@@ -80,7 +80,7 @@ static void descriptors(On *on) {
     Lower *l = on->l;
     Val at = LLVMBuildAnd(l->b, on->w.smem, i32c(l, 0x3ffff), "");
     at = LLVMBuildLShr(l->b, at, i32c(l, 4), "");
-    Val rows = LLVMBuildMul(l->b, on->w.group, i32c(l, 64 * 128 / 16), "");
+    Val rows = on_rows_by(on, 64 * 128 / 16);
     for (int k = 0; k < on->o.nscores; k++) {
         Val q = LLVMBuildAdd(l->b, at, i32c(l, on->t.q[k].at / 16 + (1 << 16)), "");
         on->desc_q[k] = LLVMBuildAdd(l->b, q, rows, "");
@@ -88,7 +88,8 @@ static void descriptors(On *on) {
     }
     for (int p = 0; p < on->o.nproducts; p++) {
         int lead = on->t.v[p].lines * 128 / 16;
-        on->desc_v[p] = LLVMBuildAdd(l->b, at, i32c(l, on->t.v[p].at / 16 + (lead << 16)), "");
+        Val v = LLVMBuildAdd(l->b, at, i32c(l, on->t.v[p].at / 16 + (lead << 16)), "");
+        on->desc_v[p] = LLVMBuildAdd(l->b, v, on_cols_by(on, on->t.out.n / 64 * lead), "");
     }
 }
 
@@ -225,7 +226,7 @@ static void facts(On *on) {
     on->cut_hi = cuts(on, o->loop->hi, true);
     bool by_lo = on->lo_moves == 1 || on->lo_moves == -1;
     bool by_hi = on->hi_moves == 1 || on->hi_moves == -1;
-    on->by_group = on->t.out.groups > 1 && (by_lo || by_hi) && !on->t.out.picked &&
+    on->by_group = on->t.out.groups > 1 && !on->t.beside && (by_lo || by_hi) && !on->t.out.picked &&
                    !on->t.nbrought && on->t.out.split == 1;
     const Ix *lo = on->t.out.picked ? o->loop->lo : extreme(on, o->loop->lo, on->lo_moves < 0);
     const Ix *hi = on->t.out.picked ? o->loop->hi : extreme(on, o->loop->hi, on->hi_moves > 0);
@@ -315,7 +316,7 @@ static void guards(On *on, Kernel *k) {
     }
     for (int n = 0; n < on->o.nproducts; n++) wg_guard_map_in(w, k, &w->m, on->o.product[n].b.load);
     on_brought_guards(on, k);
-    if (on->o.cols >= 0) at_most(on, k, t->axes.v[on->o.cols].extent, on->t.out.n);
+    if (on->o.cols >= 0) at_most(on, k, t->axes.v[on->o.cols].extent, on->t.cols);
     for (int i = 0; i < w->t.nstaged; i++)
         wg_guard_map_out(w, k, &t->tensors.v[w->t.staged[i].inst->tensor]);
     for (int i = 0; i < t->tensors.n; i++) {

@@ -26,7 +26,8 @@ static void emit_rows(On *on, int from, int to, bool store) {
     }
     if (!stores) return;
     LLVMBasicBlockRef one = block_new(l, "row.stores"), after = block_new(l, "rows.stored");
-    Val is = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.col, i32c(l, 0), "");
+    Val first = LLVMBuildOr(l->b, on->w.col, on_cols_by(on, 1), "");
+    Val is = LLVMBuildICmp(l->b, LLVMIntEQ, first, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, is, one, after);
     block_enter(l, one);
     Map narrow = l->narrow, wide = l->wide;

@@ -79,7 +79,7 @@ void on_bring_places(On *on) {
     Lower *l = on->l;
     for (int k = 0; k < on->t.nbrought; k++) {
         const MmaStaged *s = &on->t.brought[k];
-        Val group = LLVMBuildMul(l->b, on->w.group, i32c(l, 64 * s->swizzle), "");
+        Val group = on_rows_by(on, 64 * s->swizzle);
         on->place_e[k] = LLVMBuildAdd(l->b, wg_place_in_box(&on->w, s), group, "");
     }
 }

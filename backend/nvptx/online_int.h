@@ -256,6 +256,10 @@ void on_forget(On *on); /* values that do not reach what follows */
 OnRings on_consume(On *on, Val item, OnRings r);
 Val on_row_at(On *on);    /* i64: of the thread's first row */
 Val on_rows_left(On *on); /* i32: rows that the group has */
+/* i32: n for each 64 rows of the tile that stand before the group's; for each part of its columns.
+ */
+Val on_rows_by(On *on, int n);
+Val on_cols_by(On *on, int n);
 /* What stands before the loop, at the open rows; after it: of s with n registers of each sum, what
  * is the same along columns; then, at the open columns, all that is not. */
 void on_before(On *on, bool store); /* what the loop needs; what is stored of rows there, too */

@@ -352,13 +352,24 @@ static void emit_after(On *on, OnState *s, Val row) {
     on->w.nmore = on->o.nproducts - 1;
     for (int p = 1; p < on->o.nproducts; p++)
         on->w.more[p - 1] = (WgMore){on->o.product[p].c->id, s->acc[p]};
-    wg_emit_out(&on->w, &acc, row, LLVMConstInt(l->i64, 0, 0));
+    Val col = LLVMBuildZExt(l->b, on_cols_by(on, on->t.out.n), l->i64, "");
+    wg_emit_out(&on->w, &acc, row, col);
+}
+
+Val on_rows_by(On *on, int n) {
+    Lower *l = on->l;
+    return on->t.beside ? i32c(l, 0) : LLVMBuildMul(l->b, on->w.group, i32c(l, n), "");
+}
+
+Val on_cols_by(On *on, int n) {
+    Lower *l = on->l;
+    return on->t.beside ? LLVMBuildMul(l->b, on->w.group, i32c(l, n), "") : i32c(l, 0);
 }
 
 /* i64, of the group's first row. */
 static Val group_row(On *on) {
     Lower *l = on->l;
-    Val row = LLVMBuildZExt(l->b, LLVMBuildMul(l->b, on->w.group, i32c(l, 64), ""), l->i64, "");
+    Val row = LLVMBuildZExt(l->b, on_rows_by(on, 64), l->i64, "");
     return LLVMBuildAdd(l->b, on->row0, row, "");
 }
 

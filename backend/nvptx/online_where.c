@@ -87,7 +87,7 @@ void on_bounds_of_group(On *on) {
     Val least = on->lo_least, most = on->hi_most;
     on->mine = all;
     if (!on->by_group) return;
-    Val row = LLVMBuildMul(l->b, on->w.group, i32c(l, 64), "");
+    Val row = on_rows_by(on, 64);
     row = LLVMBuildAdd(l->b, on->row0, LLVMBuildZExt(l->b, row, l->i64, ""), "");
     bounds_of(on, row, 64);
     Val none = LLVMBuildICmp(l->b, LLVMIntSLT, last_row(on), row, "");
