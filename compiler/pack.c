@@ -149,6 +149,7 @@ static FkmParam pack_param(Packer *p, const KParam *k) {
         return (FkmParam){.kind = FKM_PARAM_VALUE, .value = one(p, FKM_STRIDE(k->index, k->dim))};
     case KP_VALUE:
         return (FkmParam){.kind = FKM_PARAM_VALUE, .value = pack_ix(p->arena, k->ix, -1, -1)};
+    case KP_LAUNCH: break; /* pack_launch */
     case KP_TMAP:
         to.kind = FKM_PARAM_TMAP;
         to.map = pack_map(&k->map);
@@ -174,7 +175,7 @@ static FkmExpr pack_grid(Packer *p, const Variant *v) {
     return (FkmExpr){code, tiles.n + n};
 }
 
-static FkmLaunch pack_launch(Packer *p, const Variant *v) {
+static FkmLaunch pack_launch(Packer *p, const Variant *v, int which) {
     const Kernel *k = &v->kernel;
     FkmLaunch l = {.kernel = (uint32_t)p->kernels.n,
                    .grid = {pack_grid(p, v), one(p, FKM_CONST(1)), one(p, FKM_CONST(1))},
@@ -182,7 +183,12 @@ static FkmLaunch pack_launch(Packer *p, const Variant *v) {
                    .shared = pack_ix(p->arena, k->smem, -1, -1),
                    .params = ARENA_ARRAY(p->arena, FkmParam, k->params.n),
                    .n_params = (uint32_t)k->params.n};
-    for (int i = 0; i < k->params.n; i++) l.params[i] = pack_param(p, &k->params.v[i]);
+    for (int i = 0; i < k->params.n; i++) {
+        if (k->params.v[i].kind == KP_LAUNCH)
+            l.params[i] = (FkmParam){.kind = FKM_PARAM_VALUE, .value = one(p, FKM_CONST(which))};
+        else
+            l.params[i] = pack_param(p, &k->params.v[i]);
+    }
     return l;
 }
 
@@ -247,8 +253,9 @@ static void pack_step(Packer *p, const Graph *g, const Step *s, const Variants *
     for (int i = 0; i < variants->n; i++) {
         const Variant *v = &variants->v[i];
         if (v->dropped) continue;
-        FkmLaunch *launch = ARENA_NEW(p->arena, FkmLaunch);
-        *launch = pack_launch(p, v);
+        int launches = v->kernel.launches ? v->kernel.launches : 1;
+        FkmLaunch *launch = ARENA_ARRAY(p->arena, FkmLaunch, launches);
+        for (int k = 0; k < launches; k++) launch[k] = pack_launch(p, v, k);
         to->variants[to->n_variants++] =
             (FkmVariant){.name = text(p, v->general ? "general" : v->schedule->name),
                          .arch = text(p, v->kernel.arch),
@@ -256,7 +263,7 @@ static void pack_step(Packer *p, const Graph *g, const Step *s, const Variants *
                          .cost = pack_cost(p, v, kept(variants)),
                          .scratch = pack_optional(p, v->kernel.scratch),
                          .launches = launch,
-                         .n_launches = 1};
+                         .n_launches = (uint32_t)launches};
         FkmKernel kernel = pack_kernel(p, &v->kernel);
         vec_push(p->arena, &p->kernels, kernel);
     }

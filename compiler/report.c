@@ -218,6 +218,7 @@ static void put_variant(Report *r, const Step *s, const Variant *v) {
     str_printf(r->out, " %s: PTX %d.%d for %s, %d threads, grid ", k->name, k->ptx_version / 10,
                k->ptx_version % 10, k->arch, k->block);
     put_number(r, k->grid);
+    if (k->launches > 1) str_printf(r->out, ", %d launches", k->launches);
     if (k->persistent) str_add(r->out, ", at most one CTA a multiprocessor");
     if (k->smem) {
         str_add(r->out, ", shared bytes ");

@@ -15,6 +15,7 @@ typedef enum KParamKind {
                    came from the host) and its 8 raw bytes */
     KP_SCRATCH, /* pointer to the kernel's scratch memory, 256-aligned */
     KP_HEAD,    /* pointer to its words that are 0 at launch and left 0, 256-aligned */
+    KP_LAUNCH,  /* i64: which launch of the variant it is, from 0 */
     KP_TMAP     /* 128-byte tensor map, 64-byte aligned, by value, made at launch from `map` */
 } KParamKind;
 
@@ -78,6 +79,7 @@ typedef struct Kernel {
     const Ix *tiles;    /* CTA tiles of work; the kernel strides over them */
     const Ix *grid;     /* CTAs in x (at most 2^31 - 1); y and z are 1 */
     int block;          /* threads */
+    int launches;       /* of the kernel, one after the other; 0 reads as 1 */
     int cluster;        /* CTAs in x that make a cluster; 0: there are none */
     const Ix *smem;     /* dynamic shared bytes; NULL: 0 */
     VEC(KGuard) guards; /* none: always */

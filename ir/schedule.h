@@ -62,6 +62,9 @@
  * block stands for the elements that the blocks cut: its tile is whole blocks, or a part of one:
  * then a CTA walks the tiles of a block, one after the other.
  *
+ * The plain tier, with `wide`: split: most CTAs of rows that are cut into parts, of a launch for
+ * each loop that carries values and one more (rows_cut.c).
+ *
  * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
  * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the
  * rows'.

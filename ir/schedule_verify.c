@@ -145,12 +145,32 @@ static void verify_held(Verify *v) {
     }
 }
 
+/* Rows in parts: all loops go over one axis, whole. */
+static void verify_parts(Verify *v) {
+    enum { LAUNCHES = 3 };
+    int axis = -1, launches = 1;
+    need(v, v->s->wide && !v->s->held, "in parts, and not block by block");
+    for (int k = 0; k < v->t->body.inst.n; k++) {
+        const TInst *i = v->t->body.inst.v[k];
+        int64_t zero;
+        if (i->kind != T_LOOP) continue;
+        need(v, axis < 0 || axis == i->axis, "loops over several axes, in parts");
+        need(v, ix_is_const(i->lo, &zero) && !zero && i->hi == v->t->axes.v[i->axis].extent,
+             "axis %s in parts, of a loop that is not over all of it", v->t->axes.v[i->axis].name);
+        axis = i->axis;
+        launches += i->carries.n > 0;
+    }
+    need(v, axis >= 0 && launches > 1, "in parts, and no loop carries values");
+    need(v, launches <= LAUNCHES, "%d launches, %d are allowed", launches, LAUNCHES);
+}
+
 static void verify_plain_tier(Verify *v, Arena *a) {
     Plain p = {tile_deps(a, v->t), ARENA_ARRAY(a, const SAxis *, v->t->axes.n + 1)};
     for (int k = 0; k < v->s->axes.n; k++) p.axis[v->s->axes.v[k].axis] = &v->s->axes.v[k];
     verify_plain(v, &p, &v->t->body, false);
     need(v, !v->s->held || v->s->wide, "held, and not wide");
     if (v->s->held) verify_held(v);
+    if (v->s->split > 1) verify_parts(v);
 }
 
 static void verify_pipeline(Verify *v) {

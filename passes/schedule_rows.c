@@ -11,12 +11,13 @@
 #include "passes/schedule_int.h"
 
 enum { THREADS = 128, MANY = 1024, EACH = 16, MOST_EACH = 32, LONGEST = 32768 };
+enum { LAUNCHES = 3, PARTS = 1056 }; /* most launches of rows in parts; CTAs of them */
 
 typedef struct RowFacts {
     const TProg *t;
     int axis; /* that walks memory: of loops, or of the grid */
-    bool loops;
-    int vec; /* neighbours at once; 1: none */
+    int loop; /* of the loops; -1: there are none */
+    int vec;  /* neighbours at once; 1: none */
 } RowFacts;
 
 /* ---- what a program is ---- */
@@ -102,42 +103,66 @@ static Seen seen(const TProg *t, int axis) {
     return s;
 }
 
+/* The grid's axis that most accesses walk. */
+static Seen best_of_grid(const TProg *t, int *axis) {
+    Seen best = {0};
+    for (int x = t->ngrid - 1; x >= 0; x--) {
+        Seen s = seen(t, x);
+        if (best.streams && s.streams <= best.streams) continue;
+        best = s;
+        *axis = x;
+    }
+    return best;
+}
+
 static bool find(Arena *a, const TProg *t, RowFacts *f) {
     int loads;
     *f = (RowFacts){.t = t};
-    if (!t->ngrid || t->axes.n > 32 || !is_plain(t, &t->body)) return false;
+    if (t->axes.n > 32 || !is_plain(t, &t->body)) return false;
     if (rows_reused(a, t, &loads) > 1) return false;
     if (tile_all_once(t, tile_deps(a, t))) return false; /* stores of fewer axes than the grid's */
-    f->axis = loop_axis(t);
+    f->axis = f->loop = loop_axis(t);
     if (f->axis == -2) return false;
-    f->loops = f->axis >= 0;
     Seen best = {0};
-    if (f->loops) {
-        best = seen(t, f->axis);
-    } else {
-        for (int x = t->ngrid - 1; x >= 0; x--) {
-            Seen s = seen(t, x);
-            if (best.streams && s.streams <= best.streams) continue;
-            best = s;
-            f->axis = x;
-        }
-    }
+    if (f->loop >= 0) best = seen(t, f->axis);
+    if (!best.streams || best.others > best.streams) best = best_of_grid(t, &f->axis);
     if (!best.streams || best.others > best.streams) return false;
     f->vec = 16 / best.least > 8 ? (best.others ? 8 : 16) : 16 / best.least;
     return true;
 }
 
-/* ---- prices ---- */
+/* Do the loops go across memory? */
+static bool columns(const RowFacts *f) {
+    return f->loop >= 0 && f->loop != f->axis;
+}
 
-static const Ix *points(const TProg *t, int without) {
-    const Ix *n = ix_const(t->ix, 1);
-    for (int a = 0; a < t->ngrid; a++)
-        if (a != without) n = ix_mul(t->ix, n, t->axes.v[a].extent);
+/* Launches that rows in parts take. */
+static int launches(const TProg *t) {
+    int n = 1;
+    for (int k = 0; k < t->body.inst.n; k++)
+        n += t->body.inst.v[k]->kind == T_LOOP && t->body.inst.v[k]->carries.n;
     return n;
 }
 
-/* Nanoseconds: bytes at 4 TB/s, `times` hundredths of them, a row's elements through the SMs. */
-static const Ix *price(const PassCtx *cx, const RowFacts *f, int64_t held, int times) {
+/* ---- prices ---- */
+
+static const Ix *up_div(IxPool *p, const Ix *n, int64_t by) {
+    return ix_div(p, ix_add(p, n, ix_const(p, by - 1)), ix_const(p, by));
+}
+
+/* Tiles of `cols` along the axis that walks memory, of one along the others. */
+static const Ix *tiles(const RowFacts *f, int64_t cols) {
+    IxPool *p = f->t->ix;
+    const Ix *n = ix_const(p, 1);
+    for (int a = 0; a < f->t->ngrid; a++) {
+        const Ix *extent = f->t->axes.v[a].extent;
+        n = ix_mul(p, n, a == f->axis ? up_div(p, extent, cols) : extent);
+    }
+    return n;
+}
+
+/* Nanoseconds of all bytes at 4 TB/s, `times` hundredths of them; and of a launch. */
+static const Ix *moved(const RowFacts *f, int times) {
     IxPool *p = f->t->ix;
     const Ix *bytes = ix_const(p, 0);
     for (int k = 0; k < f->t->tensors.n; k++) {
@@ -147,15 +172,41 @@ static const Ix *price(const PassCtx *cx, const RowFacts *f, int64_t held, int t
         bytes = ix_add(p, bytes, n);
     }
     const Ix *ns = ix_div(p, ix_mul(p, bytes, ix_const(p, times)), ix_const(p, 3200000));
-    if (!held && f->loops) { /* a row's loops and joins, a block of threads after the other */
-        const Ix *rows = ix_mul(p, points(f->t, f->axis), ix_const(p, 4));
-        ns = ix_add(p, ix_add(p, ns, rows), ix_const(p, 1000));
-    }
-    if (held) {
-        const Ix *work = ix_mul(p, points(f->t, f->axis), ix_const(p, held * 6));
-        ns = ix_add(p, ns, ix_div(p, work, ix_const(p, (int64_t)cx->target->sms * 100)));
-    }
-    return ix_add(p, ns, ix_const(p, 2000 + held / 32));
+    return ix_add(p, ns, ix_const(p, 2000));
+}
+
+/* A multiprocessor's share of tiles, one after the other: `each` elements at `ps` picoseconds. */
+static const Ix *shared_out(const PassCtx *cx, const RowFacts *f, const Ix *n, const Ix *each,
+                            int ps) {
+    IxPool *p = f->t->ix;
+    const Ix *work = ix_mul(p, ix_mul(p, up_div(p, n, cx->target->sms), each), ix_const(p, ps));
+    return ix_div(p, work, ix_const(p, 1000));
+}
+
+static const Ix *price_held(const PassCtx *cx, const RowFacts *f, int64_t held, int times) {
+    IxPool *p = f->t->ix;
+    const Ix *ns = shared_out(cx, f, tiles(f, 1), ix_const(p, held), 60);
+    return ix_add(p, ix_add(p, moved(f, times), ns), ix_const(p, held / 32));
+}
+
+/* Rows (or `cols` columns) block by block: loops and joins, a block of threads after the other. */
+static const Ix *price_streamed(const PassCtx *cx, const RowFacts *f, int64_t cols, int times) {
+    IxPool *p = f->t->ix;
+    const Ix *n = ix_mul(p, f->t->axes.v[f->loop].extent, ix_const(p, cols));
+    n = ix_add(p, n, ix_const(p, 8192));
+    const Ix *ns = shared_out(cx, f, tiles(f, cols), n, 80);
+    return ix_add(p, ix_add(p, moved(f, times), ns), ix_const(p, 1000));
+}
+
+/* The same in parts of at least a block. */
+static const Ix *price_cut(const PassCtx *cx, const RowFacts *f, int64_t cols, int64_t block,
+                           int vec) {
+    IxPool *p = f->t->ix;
+    const Ix *extent = f->t->axes.v[f->loop].extent;
+    const Ix *n = ix_mul(p, tiles(f, cols), up_div(p, extent, block));
+    const Ix *ns = shared_out(cx, f, n, ix_const(p, block * cols), vec > 1 ? 80 : 120);
+    int more = 1000 + 1800 * (launches(f->t) - 1);
+    return ix_add(p, ix_add(p, moved(f, vec > 1 ? 100 : 125), ns), ix_const(p, more));
 }
 
 /* ---- schedules ---- */
@@ -193,21 +244,33 @@ static void add(PassCtx *cx, const RowFacts *f, Step *step, Schedule *s, int lan
     vec_push(cx->arena, &step->schedules, s);
 }
 
+static const char *named(PassCtx *cx, const char *what, int64_t n, int vec) {
+    return arena_printf(cx->arena, "%s_%lld%s", what, (long long)n, vec > 1 ? "" : "_single");
+}
+
 static void add_held(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int regs, int vec) {
     int64_t most = (int64_t)lanes * regs * vec;
-    Schedule *s =
-        begin(cx, arena_printf(cx->arena, "row_%lld%s", (long long)most, vec > 1 ? "" : "_single"));
+    Schedule *s = begin(cx, named(cx, "row", most, vec));
     s->held = true;
     lay(cx->arena, s, f->axis, lanes, regs, vec);
-    s->cost = price(cx, f, most, vec > 1 ? 100 : 125);
+    s->cost = price_held(cx, f, most, vec > 1 ? 100 : 125);
     add(cx, f, step, s, lanes);
 }
 
 static void add_streamed(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int regs, int vec) {
-    Schedule *s = begin(
-        cx, arena_printf(cx->arena, "rows_%d%s", lanes * regs * vec, vec > 1 ? "" : "_single"));
+    Schedule *s = begin(cx, named(cx, "rows", lanes * regs * vec, vec));
     lay(cx->arena, s, f->axis, lanes, regs, vec);
-    s->cost = price(cx, f, 0, vec > 1 ? 170 : 210);
+    s->cost = price_streamed(cx, f, 1, vec > 1 ? 170 : 210);
+    add(cx, f, step, s, lanes);
+}
+
+static void add_cut(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
+    int lanes = 128, regs = vec > 1 ? 4 : 16;
+    if (launches(f->t) > LAUNCHES || launches(f->t) < 2) return;
+    Schedule *s = begin(cx, named(cx, "cut", lanes * regs * vec, vec));
+    s->split = PARTS;
+    lay(cx->arena, s, f->axis, lanes, regs, vec);
+    s->cost = price_cut(cx, f, 1, lanes * regs * vec, vec);
     add(cx, f, step, s, lanes);
 }
 
@@ -215,13 +278,21 @@ static int up(int64_t n, int to) {
     return (int)((n + to - 1) / to * to);
 }
 
+/* Threads of a row of n elements that hold `each`: whole warps, or a part of one. */
+static int lanes_of(int64_t n, int each) {
+    int lanes = 1;
+    if (n > 32 * each) return up((n + each - 1) / each, 32);
+    while ((int64_t)lanes * each < n) lanes *= 2;
+    return lanes;
+}
+
 /* A row of n elements, or up to n: elements a thread, then threads. */
 static void held_for(PassCtx *cx, const RowFacts *f, Step *step, int64_t n, int vec) {
     if (n > LONGEST) return;
-    int each = n <= 32 * EACH ? (int)((n + 31) / 32) : n <= MANY ? MOST_EACH : EACH;
+    int each = n <= 256 ? 8 : n <= 32 * EACH ? (int)((n + 31) / 32) : n <= MANY ? MOST_EACH : EACH;
     if (n > (int64_t)EACH * MANY / 2 || (vec == 1 && n > MANY)) each = MOST_EACH;
     int regs = (each + vec - 1) / vec;
-    int lanes = up((n + (int64_t)regs * vec - 1) / ((int64_t)regs * vec), 32);
+    int lanes = lanes_of(n, regs * vec);
     if (lanes <= MANY) add_held(cx, f, step, lanes, regs, vec);
 }
 
@@ -229,14 +300,34 @@ static void add_rows(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
     int64_t n;
     bool known = ix_is_const(f->t->axes.v[f->axis].extent, &n);
     if (known && n % vec) return;
-    int64_t smallest = vec > 1 ? 32 * vec : MANY, times = vec > 1 ? 2 : 8;
-    if (known)
+    if (known) {
         held_for(cx, f, step, n, vec);
-    else
-        for (int64_t most = smallest; most <= LONGEST; most *= times)
-            held_for(cx, f, step, most, vec);
+    } else if (vec > 1) {
+        for (int64_t most = 16; most < 256; most *= 4) held_for(cx, f, step, most, vec);
+        for (int64_t most = 256; most <= LONGEST; most *= 2) held_for(cx, f, step, most, vec);
+    } else {
+        for (int64_t most = 32; most <= LONGEST; most *= 8) held_for(cx, f, step, most, vec);
+    }
     if (!known || n > LONGEST)
         add_streamed(cx, f, step, vec > 1 ? 512 : 1024, vec > 1 ? 4 : 8, vec);
+    if (!known || n > LONGEST / 4) add_cut(cx, f, step, vec);
+}
+
+/* Lanes along memory, as many as there are columns; the rest of the threads along the loops. */
+static void add_columns(PassCtx *cx, const RowFacts *f, Step *step, int vec, bool cut) {
+    int64_t n, lanes = 32, down = 8, regs = 4;
+    if (ix_is_const(f->t->axes.v[f->axis].extent, &n)) {
+        if (n % vec) return;
+        while (lanes > 1 && (lanes / 2) * vec >= n) lanes /= 2, down *= 2;
+    }
+    if (cut && (launches(f->t) > LAUNCHES || launches(f->t) < 2)) return;
+    Schedule *s = begin(cx, named(cx, cut ? "columns_cut" : "columns", lanes * vec, vec));
+    lay(cx->arena, s, f->axis, (int)lanes, 1, vec);
+    lay(cx->arena, s, f->loop, (int)down, (int)regs, 1);
+    s->split = cut ? PARTS : 0;
+    s->cost = cut ? price_cut(cx, f, lanes * vec, down * regs, vec)
+                  : price_streamed(cx, f, lanes * vec, vec > 1 ? 100 : 125);
+    add(cx, f, step, s, THREADS);
 }
 
 static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
@@ -247,10 +338,9 @@ static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
         while (regs > 1 && (int64_t)lanes * regs * vec > n) regs /= 2;
         while (lanes > 32 && (int64_t)lanes * vec >= 2 * n) lanes /= 2;
     }
-    Schedule *s = begin(
-        cx, arena_printf(cx->arena, "map_%d%s", lanes * regs * vec, vec > 1 ? "" : "_single"));
+    Schedule *s = begin(cx, named(cx, "map", lanes * regs * vec, vec));
     lay(cx->arena, s, f->axis, lanes, regs, vec);
-    s->cost = price(cx, f, 0, vec > 1 ? 100 : 125);
+    s->cost = moved(f, vec > 1 ? 100 : 125);
     add(cx, f, step, s, lanes);
 }
 
@@ -259,10 +349,14 @@ void schedule_rows(PassCtx *cx, Step *step) {
     if (cx->strict || cx->invariant || step->schedules.n || !find(cx->arena, step->tile, &f))
         return;
     for (int vec = f.vec;; vec = 1) {
-        if (f.loops)
+        if (columns(&f)) {
+            add_columns(cx, &f, step, vec, false);
+            add_columns(cx, &f, step, vec, true);
+        } else if (f.loop >= 0) {
             add_rows(cx, &f, step, vec);
-        else
+        } else {
             add_map(cx, &f, step, vec);
+        }
         if (vec == 1) return;
     }
 }

@@ -50,6 +50,7 @@ static void put_param(Str *out, const TProg *t, const KParam *p, int at, const I
         str_printf(out, " swizzle %d", p->map.swizzle);
         break;
     case KP_SCRATCH: str_add(out, "pointer  scratch"); break;
+    case KP_LAUNCH: str_add(out, "i64      which launch of the variant it is, from 0"); break;
     case KP_HEAD: str_add(out, "pointer  words that are 0 between launches"); break;
     case KP_SCALAR:
         str_printf(out, "pointer  %s: %s, or null and its bytes in %d", tensor_of(t, p)->name,

@@ -264,8 +264,14 @@ void emit_loop(Lower *l, const TInst *i) {
         for (int c = 0; c < i->carries.n; c++) carry_close(l, l->carry[i->carries.v[c].id]);
         return;
     }
+    if (l->cut && cut_done(l, i)) {
+        cut_fetch(l, i);
+        for (int c = 0; c < i->carries.n; c++) carry_close(l, l->carry[i->carries.v[c].id]);
+        return;
+    }
     Frag lo_f = frag_ix(l, i->lo), hi_f = frag_ix(l, i->hi);
     Val lo = frag_only(&lo_f, "a loop's bound"), hi = frag_only(&hi_f, "a loop's bound");
+    if (l->cut) cut_bounds(l, &lo, &hi);
     Val shift = LLVMBuildMul(l->entry, axis_lane(l, i->axis), i64c(l, m->vec), "");
     Val e = LLVMBuildAdd(l->b, lo, shift, "");
     if (m->regs * m->vec > 1) { /* whole blocks: block + lanes * regs * vec <= hi */

@@ -328,16 +328,21 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     if (l->s->held) l->held = ARENA_ARRAY(l->arena, AxisState, l->t->axes.n + 1);
     l->once = tile_all_once(l->t, l->deps);
     k->tiles = tile_total(l);
+    if (l->s->split > 1) k->tiles = cut_open(l, k, k->tiles);
     k->grid = ix_min(l->t->ix, k->tiles, ix_const(l->t->ix, INT32_MAX));
     k->block = l->s->threads > 0 ? l->s->threads : 1;
     uniform_ix(l, k->tiles);
     l->tile = LLVMBuildFreeze(l->entry, LLVMGetUndef(l->i64), "");
-    unflatten(l, l->tile);
-    emit_block(l, &l->t->body);
+    unflatten(l, l->cut ? cut_tile(l, l->tile) : l->tile);
+    if (l->cut)
+        cut_emit(l);
+    else
+        emit_block(l, &l->t->body);
     LLVMBuildRetVoid(l->b);
     LLVMBuildBr(l->frame, entry);
     LLVMBuildBr(l->entry, code);
     shared_finish(l);
+    if (l->cut) cut_memory(l, k);
     if (l->s->wide) wide_guards(l, k);
     bool ok = params_finish(l, k, d) && shared_fits(l, k, d);
     if (ok) kernel_loop(l, k);

@@ -246,6 +246,7 @@ static Val first_copy(Lower *l) {
         Val zero = LLVMConstInt(l->i32, 0, 0);
         p = mem_and(l, p, LLVMBuildICmp(l->b, LLVMIntEQ, l->dims.v[d].lane, zero, ""));
     }
+    if (l->cut) p = mem_and(l, p, cut_first(l));
     return p;
 }
 

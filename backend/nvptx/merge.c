@@ -203,3 +203,32 @@ void merge_lanes_of(Lower *l, const TInst *loop, int dim, enum Merge which) {
         join_some(l, &s, l->dims.v[dim].stride, ps.v + i, n, i);
     }
 }
+
+/* ---- the scalars themselves ---- */
+
+Val merge_other(Lower *l, int dim) {
+    return dim < 0 ? l->tid : shape_of(l, dim).other;
+}
+
+int merge_scalars(Lower *l, const TInst *loop) {
+    Parts ps = {0};
+    collect(l, loop, MERGE_ALL, &ps);
+    return ps.n;
+}
+
+void merge_with(Lower *l, const TInst *loop, MergeRead *read, Val from) {
+    Parts ps = {0};
+    collect(l, loop, MERGE_ALL, &ps);
+    parts_load(l, ps.v, ps.n);
+    Val *w = ARENA_ARRAY(l->arena, Val, ps.n + 1);
+    for (int k = 0; k < ps.n; k++) w[k] = read(l, from, k, LLVMTypeOf(ps.v[k].v));
+    parts_join(l, ps.v, w, ps.n, 0);
+    parts_store(l, ps.v, ps.n);
+}
+
+void merge_each(Lower *l, const TInst *loop, MergeWrite *write, Val to) {
+    Parts ps = {0};
+    collect(l, loop, MERGE_ALL, &ps);
+    parts_load(l, ps.v, ps.n);
+    for (int k = 0; k < ps.n; k++) write(l, to, k, ps.v[k].v);
+}

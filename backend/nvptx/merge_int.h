@@ -16,4 +16,14 @@ void merge_lanes_of(Lower *l, const TInst *loop, int dim, enum Merge which);
  * identity. */
 Val rescale_factor(Lower *l, const CarryState *s, int elem, Val old, Val new);
 
+/* The scalars that a loop's carried values are in a thread: how many; joined with those that
+ * `read` gives; handed to `write`. */
+typedef Val MergeRead(Lower *l, Val from, int k, Ty type);
+typedef void MergeWrite(Lower *l, Val to, int k, Val v);
+int merge_scalars(Lower *l, const TInst *loop);
+void merge_with(Lower *l, const TInst *loop, MergeRead *read, Val from);
+void merge_each(Lower *l, const TInst *loop, MergeWrite *write, Val to);
+/* i32: which of the threads that share a lane of dimension `dim` (-1: of none) this is. */
+Val merge_other(Lower *l, int dim);
+
 #endif

@@ -137,6 +137,7 @@ typedef struct Lower {
     AxisState *held;          /* by axis: of rows that are held */
     VEC(const TInst *) known; /* computed of held rows */
     const TInst **same;       /* by value: what it is the same as */
+    struct Cut *cut;          /* rows are cut into parts (rows_cut.c); NULL: not */
     bool math;                /* a function of libclc is used */
     bool unit_last;           /* the last dimension of every tensor has stride 1: guarded */
     bool online;              /* wgmma, and products of what was made of products */
@@ -174,6 +175,7 @@ Val param_pointer(Lower *l, const TTensor *t);
 Val param_stride(Lower *l, const TTensor *t, int dim); /* in elements; temporaries: dense */
 void param_scalar(Lower *l, const TTensor *t, Val *pointer, Val *bits);
 Val param_memory(Lower *l, KParamKind kind);   /* KP_SCRATCH, KP_HEAD */
+Val param_launch(Lower *l);                    /* i64: which launch of the variant */
 int param_map(Lower *l, KTmap map, int index); /* its place among the kernel's parameters */
 const Ix *dense_stride(const TProg *t, const TTensor *x, int dim); /* of a temporary */
 bool params_finish(Lower *l, Kernel *k, Diags *d); /* the real body; false: too many */

@@ -86,6 +86,10 @@ Val param_memory(Lower *l, KParamKind kind) {
     return param_find(l, (KParam){.kind = kind}, MEMORY + (int)kind, l->gptr)->use[0];
 }
 
+Val param_launch(Lower *l) {
+    return param_find(l, (KParam){.kind = KP_LAUNCH}, MEMORY - 1, l->i64)->use[0];
+}
+
 void param_scalar(Lower *l, const TTensor *t, Val *pointer, Val *bits) {
     KParam kp = {.kind = KP_SCALAR, .index = t->id};
     Arg *p = param_find(l, kp, tensor_order(l, t, 0), l->gptr);

@@ -26,4 +26,19 @@ void rows_block(Lower *l, const TInst *loop);
 /* A step joins all elements at hand by a tree. */
 void rows_step(Lower *l, const TInst *i);
 
+/* ---- rows_cut.c: rows in parts, a CTA each ---- */
+
+typedef struct Cut Cut;
+
+/* Sets l->cut; the tiles of parts, of so many tiles of rows. */
+const Ix *cut_open(Lower *l, Kernel *k, const Ix *tiles);
+Val cut_tile(Lower *l, Val tile);                 /* the tile of rows whose part this is */
+void cut_memory(Lower *l, Kernel *k);             /* scratch */
+void cut_emit(Lower *l);                          /* the program, for each launch */
+bool cut_done(const Lower *l, const TInst *loop); /* by an earlier launch? */
+void cut_fetch(Lower *l, const TInst *loop);      /* what its parts left, joined */
+void cut_bounds(Lower *l, Val *lo, Val *hi);      /* the part's elements */
+/* i1: the part that stores what does not move along the row; NULL: each does, it moves. */
+Val cut_first(Lower *l);
+
 #endif

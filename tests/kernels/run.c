@@ -128,6 +128,7 @@ static int arguments(Run *r, const Kernel *k, uint64_t *arg) {
             break;
         case KP_SCRATCH:
         case KP_HEAD:
+        case KP_LAUNCH:
         case KP_TMAP: return -1; /* not of general kernels */
         }
     }

@@ -33,6 +33,7 @@ static inline void run(Build *b, const Host *h, const int64_t *size) {
             break;
         case KP_SCRATCH:
         case KP_HEAD:
+        case KP_LAUNCH:
         case KP_TMAP: fail_msg("not of a general kernel");
         }
     }
