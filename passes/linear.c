@@ -5,7 +5,12 @@
  *
  * Factors are found below products, quotients and negations that compute in the sum's own type;
  * casts are roundings and end the search. A divisor leaves as a divisor, a sign as a negation. A
- * factor that uses the index at all (s[k/128]) stays.
+ * factor that uses the index at all (s[k/128]) stays. They are found in a mask, too, that is below
+ * a select whose other arm is 0 (dropout):
+ *
+ *     sum[j] select(c[i, j], e[i, j] / l[i], 0) * v[j]
+ *         ->    select(sum[j] d[i, j] != 0, (sum[j] d[i, j] * v[j]) / l[i], 0),  d = select(c, e,
+ * 0)
  *
  * What rule 5 promises, and how it is kept (f leaves, t stays, y = f * sum t):
  *   1. The domain is empty: the plain sum is 0, but f * 0 is NaN for f infinite or NaN (or a
@@ -21,14 +26,16 @@
  *      leave; fold has moved such conditions into `where` long before.
  *   4. f was read only where the domain has elements. A read that was inside by that alone becomes
  *      a checked one.
- *   5. A factor of a max or min leaves it if it is positive and finite: the products are in the
+ *   5. What a mask keeps nothing of is 0, whatever f is. Whether it keeps something is told by the
+ *      sum of what stays under the mask, which is 0 or more there (an exp); else only finite
+ *      constants leave. Where all that is kept underflows, y is 0 as well. One mask a sum.
+ *   6. A factor of a max or min leaves it if it is positive and finite: the products are in the
  * order of what is multiplied, rounded or not, and -inf stays what it is. Known to be so are
  * numbers, sizes and indices from 1 on, and products, quotients, roots and powers of such (unless
  * they leave f32's range).
  */
 #include "passes/contract_int.h"
-#include "passes/domain_int.h"
-#include "passes/rebuild_int.h"
+#include "passes/linear_int.h"
 
 #include <math.h>
 
@@ -45,6 +52,9 @@ typedef struct Split {
     Graph *g;
     const Node *sum;
     Leaving out;
+    bool masked; /* a factor left `mask`, over the sum's axes, that is finite for sure only outside
+                  */
+    Operand mask;
 } Split;
 
 typedef enum What {
@@ -129,6 +139,38 @@ static What split_div(Split *s, const Operand *at, const Node *n, Operand *stays
     return PART;
 }
 
+static bool is_zero(const Graph *g, const Operand *o) {
+    const Node *n = g->nodes.v[o->node];
+    return n->kind == N_CONST && n->num == 0 && n->inum == 0;
+}
+
+static bool all_finite(const Graph *g, const Leaving *out, const Leaving *before);
+
+static What split_select(Split *s, const Operand *at, const Node *n, Operand *stays) {
+    const Leaving before = s->out;
+    int arm = is_zero(s->g, &n->in[2]) ? 1 : 2;
+    Operand a;
+    if (!is_zero(s->g, &n->in[3 - arm])) return STAYS;
+    What w = split_operand(s, at, n, arm, &a);
+    if (w == STAYS) return STAYS;
+    if (w == GONE) a = rb_const(s->g, n->type, 1, 1);
+    bool finite = all_finite(s->g, &s->out, &before);
+    if (!finite && (s->masked || at->checked || !linear_nonneg(s->g, s->g->nodes.v[a.node]))) {
+        s->out = before;
+        return STAYS;
+    }
+    Node *m = rb_op(s->g, OP_select, n->type, n, n->rank);
+    m->in[0] = n->in[0];
+    m->in[arm] = a;
+    m->in[3 - arm] = n->in[3 - arm];
+    *stays = rb_read(s->g, m);
+    if (finite) return PART;
+    s->masked = true;
+    s->mask = *at;
+    s->mask.node = m->id;
+    return PART;
+}
+
 static What split_neg(Split *s, const Operand *at, const Node *n, Operand *stays) {
     s->out.negative = !s->out.negative;
     return split_operand(s, at, n, 0, stays) == GONE ? GONE : PART;
@@ -147,6 +189,7 @@ static What split(Split *s, const Operand *at, const Operand *here, Operand *sta
     case OP_mul: w = split_mul(s, at, n, &inner); break;
     case OP_div: w = split_div(s, at, n, &inner); break;
     case OP_neg: w = split_neg(s, at, n, &inner); break;
+    case OP_select: w = split_select(s, at, n, &inner); break;
     default: break;
     }
     if (w != PART) return w;
@@ -155,7 +198,7 @@ static What split(Split *s, const Operand *at, const Operand *here, Operand *sta
     return w;
 }
 
-/* ---- the empty domain ---- */
+/* ---- finite factors ---- */
 
 static bool finite_factor(const Graph *g, const Operand *o, bool divisor) {
     const Node *n = g->nodes.v[o->node];
@@ -164,151 +207,13 @@ static bool finite_factor(const Graph *g, const Operand *o, bool divisor) {
     return !divisor && dtype_class(n->type) != DC_REAL;
 }
 
-static bool all_finite(const Graph *g, const Leaving *out) {
-    for (int i = 0; i < out->nmul; i++)
+/* Those that are not among `before`. */
+static bool all_finite(const Graph *g, const Leaving *out, const Leaving *before) {
+    for (int i = before->nmul; i < out->nmul; i++)
         if (!finite_factor(g, &out->mul[i], false)) return false;
-    for (int i = 0; i < out->ndiv; i++)
+    for (int i = before->ndiv; i < out->ndiv; i++)
         if (!finite_factor(g, &out->div[i], true)) return false;
     return true;
-}
-
-static Operand op2(Graph *g, Op op, DType type, const Node *like, Operand a, Operand b) {
-    Node *n = rb_op(g, op, type, like, like->rank);
-    n->in[0] = a;
-    n->in[1] = b;
-    return rb_read(g, n);
-}
-
-/* The integer x over the value axes of n, data in it read by an op's operand. */
-static Operand integer(Graph *g, const Node *n, const Ix *x);
-
-/* Sums of data and indices become ops; the part without data is one index. */
-static Operand sum_terms(Graph *g, const Node *n, const Ix *x) {
-    IxTerm *t;
-    IxPool *p = g->ix;
-    int terms = ix_terms(p, x, &t);
-    const Ix *plain = ix_const(p, 0);
-    Operand sum;
-    bool some = false;
-    for (int i = 0; i < terms; i++) {
-        const Ix *c = ix_const(p, t[i].coef), *atom = t[i].atom ? t[i].atom : ix_const(p, 1);
-        if (!atom->has_value) {
-            plain = ix_add(p, plain, ix_mul(p, c, atom));
-            continue;
-        }
-        Operand term = integer(g, n, atom);
-        if (t[i].coef != 1) term = op2(g, OP_mul, DT_i64, n, integer(g, n, c), term);
-        sum = some ? op2(g, OP_add, DT_i64, n, sum, term) : term;
-        some = true;
-    }
-    Operand rest = integer(g, n, plain);
-    return some ? op2(g, OP_add, DT_i64, n, sum, rest) : rest;
-}
-
-static Operand integer(Graph *g, const Node *n, const Ix *x) {
-    static const Op op[] = {[IX_DIV] = OP_idiv,
-                            [IX_MOD] = OP_imod,
-                            [IX_MIN] = OP_min,
-                            [IX_MAX] = OP_max,
-                            [IX_MUL] = OP_mul};
-    int64_t v;
-    if (ix_is_const(x, &v)) return rb_const(g, DT_i64, 0, v);
-    if (!x->has_value) {
-        Node *m = graph_node(g, N_INDEX, DT_i64, n->rank, n->rank, 0);
-        for (int d = 0; d < n->rank; d++) m->axes[d] = n->axes[d];
-        m->ix = x;
-        return rb_read(g, m);
-    }
-    if (x->kind == IX_VALUE) {
-        Operand o;
-        graph_map(g, &o, (int)x->num);
-        for (int i = 0; i < x->n; i++) o.map[i] = x->arg[i];
-        Node *m = rb_op(g, OP_cast, DT_i64, n, n->rank);
-        m->in[0] = o;
-        return rb_read(g, m);
-    }
-    if (x->kind == IX_ADD || (x->kind == IX_MUL && x->arg[0]->kind == IX_CONST))
-        return sum_terms(g, n, x);
-    Operand r = integer(g, n, x->arg[0]);
-    for (int i = 1; i < x->n; i++) r = op2(g, op[x->kind], DT_i64, n, r, integer(g, n, x->arg[i]));
-    return r;
-}
-
-/* The value axes of n that something uses, as the axes of a smaller node. */
-typedef struct Frame {
-    Node node;        /* like n, with these value axes and none reduced */
-    const Ix **inner; /* per axis of n: in the smaller node */
-    const Ix **outer; /* per axis of the smaller node: in n */
-} Frame;
-
-static Frame frame_of(Graph *g, const Node *n, const bool *used) {
-    Frame f = {.node = {.axes = ARENA_ARRAY(g->arena, Axis, n->naxes), .span = n->span}};
-    f.inner = ARENA_ARRAY(g->arena, const Ix *, n->naxes);
-    f.outer = ARENA_ARRAY(g->arena, const Ix *, n->naxes);
-    for (int d = 0; d < n->rank; d++) {
-        if (!used[d]) continue;
-        f.node.axes[f.node.rank] = n->axes[d];
-        f.outer[f.node.rank] = ix_axis(g->ix, d);
-        f.inner[d] = ix_axis(g->ix, f.node.rank++);
-    }
-    return f;
-}
-
-/* x >= 0, as a node over the axes that x uses. */
-static Operand nonneg(Graph *g, const Node *n, const Ix *x) {
-    bool *used = ARENA_ARRAY(g->arena, bool, n->rank);
-    for (int d = 0; d < n->rank; d++) used[d] = ix_uses_axis(x, d);
-    Frame f = frame_of(g, n, used);
-    Operand index = integer(g, &f.node, ix_at(g->ix, x, f.inner, n->rank));
-    Operand c = op2(g, OP_ge, DT_bool, &f.node, index, rb_const(g, DT_i64, 0, 0));
-    c.map = f.outer;
-    return c;
-}
-
-static Operand all_nonneg(Graph *g, const Node *n, const IxVec *conds) {
-    Operand all = nonneg(g, n, conds->v[0]);
-    for (int i = 1; i < conds->n; i++)
-        all = op2(g, OP_and, DT_bool, n, all, nonneg(g, n, conds->v[i]));
-    return all;
-}
-
-/* max[where] 1 > 0 over the axes that `where` uses: a max of nothing is -inf. */
-static Operand counted(Graph *g, const Node *n) {
-    const Operand *where = &n->in[n->nin - 1];
-    bool *used = ARENA_ARRAY(g->arena, bool, n->rank);
-    for (int d = 0; d < n->rank; d++) used[d] = rb_uses(g, where, d);
-    Frame f = frame_of(g, n, used);
-    int rank = f.node.rank, reduced = n->naxes - n->rank;
-    Node *m = graph_node(g, N_REDUCE, DT_f32, rank, rank + reduced, 2);
-    for (int d = 0; d < rank; d++) m->axes[d] = f.node.axes[d];
-    for (int k = 0; k < reduced; k++) {
-        m->axes[rank + k] = n->axes[n->rank + k];
-        f.inner[n->rank + k] = ix_axis(g->ix, rank + k);
-    }
-    m->red = RED_max;
-    m->where = true;
-    m->span = n->span;
-    m->in[0] = rb_const(g, DT_f32, 1, 0);
-    graph_map(g, &m->in[1], where->node);
-    m->in[1].checked = where->checked;
-    for (int d = 0; d < g->nodes.v[where->node]->rank; d++)
-        m->in[1].map[d] = ix_at(g->ix, where->map[d], f.inner, n->naxes);
-    rb_check_reads(g, m, m->naxes, &m->in[1]);
-    Operand any = op2(g, OP_gt, DT_bool, &f.node, rb_read(g, m), rb_const(g, DT_f32, 0, 0));
-    any.map = f.outer;
-    return any;
-}
-
-/* False: the domain always has an element. */
-static bool nonempty(Graph *g, const Node *n, Operand *cond) {
-    Domain d = domain_of(g, n);
-    IxVec conds = {0};
-    if (!domain_nonempty(g, n, &d, &conds)) { /* so there is a condition */
-        *cond = counted(g, n);
-        return true;
-    }
-    if (conds.n) *cond = all_nonneg(g, n, &conds);
-    return conds.n > 0;
 }
 
 /* ---- the pass ---- */
@@ -335,7 +240,7 @@ static Operand apply(Graph *g, const Node *n, const Leaving *out, Operand y) {
     for (int i = 0; i < out->nmul + out->ndiv; i++) {
         Operand f = i < out->nmul ? out->mul[i] : out->div[i - out->nmul];
         rb_check_reads(g, n, n->rank, &f);
-        y = op2(g, i < out->nmul ? OP_mul : OP_div, n->type, n, y, f);
+        y = linear_op2(g, i < out->nmul ? OP_mul : OP_div, n->type, n, y, f);
     }
     if (!out->negative) return y;
     Node *m = rb_op(g, OP_neg, n->type, n, n->rank);
@@ -407,7 +312,7 @@ static bool visit_extreme(Rebuild *r, Node *n) {
     }
     if (!count) return false;
     Operand y = rb_read(g, n);
-    for (int i = count - 1; i >= 0; i--) y = op2(g, op[i], n->type, n, y, c[i]);
+    for (int i = count - 1; i >= 0; i--) y = linear_op2(g, op[i], n->type, n, y, c[i]);
     g->nodes.v[y.node]->name = n->name;
     n->name = NULL;
     rb_replace(r, n, y);
@@ -430,10 +335,11 @@ static bool visit(Rebuild *r, Node *n, void *ctx) {
         if (split(&s, &n->in[i], &n->in[i], &stays[count]) != GONE) count++;
     }
     if (!s.out.nmul && !s.out.ndiv && !s.out.negative) return false;
-    bool finite = all_finite(g, &s.out);
+    bool finite = all_finite(g, &s.out, &(Leaving){.nmul = 0});
     if (outside && !finite) return false;
     Operand cond, y;
-    bool guard = !finite && nonempty(g, n, &cond);
+    if (s.masked) cond = linear_kept(g, n, &s.mask);
+    bool guard = s.masked || (!finite && linear_nonempty(g, n, &cond));
     keep(r->cx, &s, n, stays, count);
     y = apply(g, n, &s.out, rb_read(g, n));
     if (guard) {
