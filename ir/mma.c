@@ -1,5 +1,4 @@
-/* mma.c - see mma.h. A little over 500 lines: what a program is and what a schedule makes of it ask
- * the same questions of factors. */
+/* mma.c - see mma.h. */
 #include "ir/mma_int.h"
 #include "ir/target.h"
 
@@ -28,14 +27,8 @@ static bool uses_axis(const TInst *load, int axis) {
     return false;
 }
 
-/* Has it one position, so that who is over it need not say so? */
-static bool is_lone(const TProg *t, int axis) {
-    int64_t n;
-    return ix_is_const(t->axes.v[axis].extent, &n) && n == 1;
-}
-
 static bool is_over(const TProg *t, const TInst *i, int axis) {
-    return uses_axis(i, axis) || is_lone(t, axis);
+    return uses_axis(i, axis) || mma_is_lone(t, axis);
 }
 
 /* The product that the loop sums: load, load, mul, step and no more. */
@@ -61,41 +54,6 @@ bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst
     return true;
 }
 
-bool mma_factor(const TProg *t, const TInst *load, int row, int k, int part, MmaFactor *f,
-                Str *why) {
-    const TTensor *x = &t->tensors.v[load->tensor];
-    *f = (MmaFactor){.load = load, .type = x->type, .row = -1, .depth = -1};
-    if (x->rank > 5) return no(why, "%s has rank %d, above 5", x->name, x->rank);
-    if (load->checked) return no(why, "%s is read outside its domain", x->name);
-    for (int d = 0; d < load->nix; d++) {
-        const Ix *ix = load->ix[d], *rest;
-        int64_t coef;
-        int axis;
-        if (ix->has_value) return no(why, "%s is gathered", x->name);
-        if (ix_uses_axis(ix, k)) {
-            if (!ix_is_axis(ix, &axis) || f->depth >= 0)
-                return no(why, "%s does not read k bare and once", x->name);
-            f->depth = d;
-        } else if (ix_uses_axis(ix, row)) {
-            if (f->row >= 0 || !ix_linear_in(t->ix, ix, row, &coef, &rest) || coef != 1)
-                return no(why, "%s does not read its rows one after the other", x->name);
-            f->row = d;
-        }
-    }
-    f->vector = f->row < 0 && is_lone(t, row);
-    if (f->depth < 0 || (f->row < 0 && !f->vector))
-        return no(why, "%s does not use both its axes", x->name);
-    if (f->depth != part && x->dims[f->depth] != t->axes.v[k].extent)
-        return no(why, "the loop covers a part of a dimension of %s", x->name);
-    f->k_major = f->depth == x->rank - 1;
-    if (f->vector && !f->k_major) f->row = x->rank - 1;
-    if (!f->k_major && f->row != x->rank - 1)
-        return no(why, "neither k nor the rows are the last dimension of %s", x->name);
-    if (!f->k_major && dtype_bits(x->type) == 8)
-        return no(why, "k is not the last dimension of %s, as fp8 needs it", x->name);
-    return true;
-}
-
 static int own_axis(const TProg *t, const TInst *load, const TInst *other) {
     int own = -1;
     for (int a = t->ngrid - 1; a >= 0; a--) {
@@ -109,7 +67,7 @@ static int own_axis(const TProg *t, const TInst *load, const TInst *other) {
 /* Of one position, that neither uses. */
 static int spare_axis(const TProg *t, const TInst *p, const TInst *q) {
     for (int a = 0; a < t->ngrid; a++)
-        if (is_lone(t, a) && !uses_axis(p, a) && !uses_axis(q, a)) return a;
+        if (mma_is_lone(t, a) && !uses_axis(p, a) && !uses_axis(q, a)) return a;
     return -1;
 }
 
@@ -165,7 +123,7 @@ static bool find_blocks(Mma *m, Str *why) {
 static bool of_factors(const TProg *t, const Mma *m, Str *why) {
     bool framed = m->nest.blocks && mma_has_frames(m->nest.blocks);
     for (int a = 0; a < t->ngrid && framed; a++)
-        if (!uses_axis(m->a.load, a) && !uses_axis(m->b.load, a) && !is_lone(t, a))
+        if (!uses_axis(m->a.load, a) && !uses_axis(m->b.load, a) && !mma_is_lone(t, a))
             return no(why, "no factor has %s", t->axes.v[a].name);
     return true;
 }
@@ -296,17 +254,17 @@ static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) 
 
 /* ---- factors in shared memory ---- */
 
-enum { LINE = 128, STEP = 32 }; /* bytes of k: of a stage, of an instruction */
+enum { STEP = 32 }; /* bytes of k of an instruction */
 
 static void lay_k_major(MmaSmem *s, int rows) {
     s->box = rows < MMA_BOX ? rows : MMA_BOX;
     while (rows % s->box) s->box -= 8;
     s->boxes = rows / s->box;
-    s->box_bytes = s->box * LINE;
-    s->block = 64 * LINE;
+    s->box_bytes = s->box * MMA_LINE;
+    s->block = 64 * MMA_LINE;
     s->step = STEP;
     s->lead = 16;
-    s->stride = 8 * LINE;
+    s->stride = 8 * MMA_LINE;
 }
 
 static void lay_mn_major(MmaSmem *s, int rows, int k, int size) {
@@ -326,8 +284,8 @@ int mma_smem_row(const MmaSmem *s, int row) {
 static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, MmaSmem *s, Str *why) {
     const TTensor *x = &t->tensors.v[f->load->tensor];
     int size = dtype_bits(f->type) / 8;
-    if (k * size != LINE)
-        return no(why, "a stage has %d elements of k of %s, not %d", LINE / size, x->name, k);
+    if (k * size != MMA_LINE)
+        return no(why, "a stage has %d elements of k of %s, not %d", MMA_LINE / size, x->name, k);
     if (s->swizzle != 128 && (f->k_major || (s->swizzle != 64 && s->swizzle != 32)))
         return no(why, "%s has a swizzle of %d; K-major 128 is right, MN-major 32, 64 or 128",
                   x->name, s->swizzle);
@@ -356,6 +314,7 @@ const Ix *mma_begins(const Mma *m, const TInst *i, int *unit) {
         bool of_tile =
             ix_is_axis(atom, &axis) && (axis == m->rows || axis == m->cols || axis == m->k);
         if (of_tile && term[k].coef == 1) continue;
+        if (atom->kind == IX_MOD && ix_is_axis(atom->arg[0], &axis) && axis == m->k) continue;
         if (!atom->has_axis && !atom->has_value)
             sum = ix_add(p, sum, ix_mul(p, ix_const(p, term[k].coef), atom));
         else if (term[k].coef % *unit)
@@ -432,11 +391,13 @@ static bool read_cluster(const Schedule *s, const Mma *m, MmaTiles *w, Str *why)
 enum { PLAIN_REGS = 120 };
 
 /* All threads that load hold pieces of a stage in registers while they come. */
-static bool fits_plain(const MmaTiles *w, const MmaSmem *s, int size, int rows, Str *why) {
+static bool fits_plain(const MmaTiles *w, const MmaFactor *f, const MmaSmem *s, int size, int rows,
+                       Str *why) {
     int regs = w->load_regs ? w->load_regs : w->entry_regs;
     if (!s->plain) return true;
+    if (f->outer >= 0) return no(why, "plain loads bring one dimension of k");
     int lines = 64 / size;
-    if (s->swizzle != LINE || rows % lines)
+    if (s->swizzle != MMA_LINE || rows % lines)
         return no(why, "plain loads bring %d lines of 128 bytes", lines);
     if (regs < PLAIN_REGS)
         return no(why, "plain loads need %d registers, not %d", PLAIN_REGS, regs);
@@ -467,8 +428,9 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     if (s->pingpong && w->groups != 2) return no(why, "pingpong needs two groups");
     if (!lay_factor(t, &m->a, w->m, w->k, &w->a, why) ||
         !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, m, w, why) ||
-        !fits_plain(w, &w->a, m->size, w->m, why) || !fits_plain(w, &w->b, m->size, w->n, why) ||
-        !tma_begins(m, &m->a, &w->a, why) || !tma_begins(m, &m->b, &w->b, why))
+        !fits_plain(w, &m->a, &w->a, m->size, w->m, why) ||
+        !fits_plain(w, &m->b, &w->b, m->size, w->n, why) || !tma_begins(m, &m->a, &w->a, why) ||
+        !tma_begins(m, &m->b, &w->b, why))
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_promote(s, w, why)) return false;

@@ -8,9 +8,10 @@
  * and ops, with any number of stores, each over rows and columns.
  *
  * Each factor reads k bare in one dimension, whose whole extent the loop covers (what the hardware
- * reads beyond the end of a tensor is 0, so no end of k needs a mask), and its row axis in another,
- * once and with coefficient 1. One of the two is its last dimension: k (the factor is K-major) or
- * the rows (MN-major, which fp8 cannot be). Its other dimensions are read at what further grid axes
+ * reads beyond the end of a tensor is 0, so no end of k needs a mask), or in two: one at k/c, one
+ * at k%c, where c elements are whole stages; and its row axis in another, once and with
+ * coefficient 1. One of the two is its last dimension: k (the factor is K-major) or the rows
+ * (MN-major, which fp8 cannot be). Its other dimensions are read at what further grid axes
  * (batches) and sizes say.
  *
  * One of the factors may be a vector. Where k is its last dimension it has no dimension of rows;
@@ -24,7 +25,8 @@
 typedef struct MmaFactor {
     const TInst *load;
     DType type;
-    int row, depth; /* dimensions of the row axis (-1: none) and of k */
+    int row, depth; /* dimensions of the row axis (-1: none) and of k, or of k%c */
+    int outer;      /* that of k/c; -1: k is read bare */
     bool k_major;   /* k is the last dimension; else the row axis is */
     bool vector;    /* the row axis has one position, and it does not read it */
 } MmaFactor;

@@ -1,4 +1,4 @@
-/* mma_int.h - what mma.c, mma_nest.c and mma_slab.c share. */
+/* mma_int.h - what the files mma*.c share. */
 #ifndef FK_IR_MMA_INT_H
 #define FK_IR_MMA_INT_H
 
@@ -9,6 +9,10 @@ FK_PRINTF(2, 3) bool mma_no(Str *why, const char *fmt, ...);
 
 /* The product that a loop sums: load, load, mul, step and no more. */
 bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q, Str *why);
+enum { MMA_LINE = 128 }; /* bytes of k of a stage */
+
+/* Has it one position, so that who is over it need not say so? */
+bool mma_is_lone(const TProg *t, int axis);
 /* part: a dimension that need not be as long as k; -1: none. */
 bool mma_factor(const TProg *t, const TInst *load, int row, int k, int part, MmaFactor *f,
                 Str *why);

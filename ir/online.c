@@ -102,6 +102,7 @@ static bool find_score(Find *f, const TInst *loop) {
     if (!mma_factor(f->t, a, rows, s->k, -1, &s->a, f->why) ||
         !online_factor(o, f->deps, b, o->j, s->k, &s->b, &s->where, f->why))
         return false;
+    if (s->a.outer >= 0) return no(f->why, "a factor has two dimensions of k");
     return !s->a.vector && !s->b.vector ? true : no(f->why, "a factor is a vector");
 }
 

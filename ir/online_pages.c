@@ -134,6 +134,7 @@ bool online_factor(const Online *o, const uint64_t *deps, const TInst *load, int
     if (w.page % LINES) return no(why, "%s has pages of %d", name, w.page);
     at->page = w.page;
     if (!mma_factor(t, &plain, row, k, part, f, why)) return false;
+    if (f->outer >= 0) return no(why, "%s has two dimensions of k", name);
     f->load = load;
     return true;
 }

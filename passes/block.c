@@ -115,23 +115,30 @@ static bool in_memory(const Graph *g, const Node *n) {
     return n->kind == N_INPUT;
 }
 
-static bool is_fast_factor(const Graph *g, const Node *z, const Operand *o) {
-    const Node *n = g->nodes.v[o->node];
-    int bits = dtype_bits(n->type), last, deep = 0;
-    if (!in_memory(g, n) || o->checked || n->rank < 2 || (bits != 16 && bits != 8)) return false;
-    for (int d = 0; d < n->rank; d++) {
-        int axis;
-        deep += ix_is_axis(o->map[d], &axis) && axis == z->rank;
-    }
-    return deep == 1 && ix_is_axis(o->map[n->rank - 1], &last) && (bits == 16 || last == z->rank);
+/* k, or k%c of a sum that was over two indices (flatten.c). */
+static bool reads_depth(const Node *z, const Ix *x) {
+    int axis;
+    if (x->kind == IX_MOD) x = x->arg[0];
+    return ix_is_axis(x, &axis) && axis == z->rank;
 }
 
-bool block_is_fast(const Graph *g, const Node *z) {
+static bool is_fast_factor(const Graph *g, const Node *z, const Operand *o, const bool *stored) {
+    const Node *n = g->nodes.v[o->node];
+    int bits = dtype_bits(n->type), last, deep = 0;
+    bool there = in_memory(g, n) || (stored && stored[o->node]);
+    if (!there || o->checked || n->rank < 2 || (bits != 16 && bits != 8)) return false;
+    for (int d = 0; d < n->rank; d++) deep += reads_depth(z, o->map[d]);
+    bool k_last = reads_depth(z, o->map[n->rank - 1]);
+    return deep == 1 &&
+           (k_last || (ix_is_axis(o->map[n->rank - 1], &last) && last != z->rank && bits == 16));
+}
+
+bool block_is_fast(const Graph *g, const Node *z, const bool *stored) {
     if (z->nin != 2 || z->naxes != z->rank + 1) return false;
     DType a = g->nodes.v[z->in[0].node]->type, b = g->nodes.v[z->in[1].node]->type;
     bool same = dtype_bits(a) == 16 ? a == b : dtype_class(b) == DC_REAL && dtype_bits(b) == 8;
     if (dtype_class(a) != DC_REAL || !same) return false;
-    return is_fast_factor(g, z, &z->in[0]) && is_fast_factor(g, z, &z->in[1]);
+    return is_fast_factor(g, z, &z->in[0], stored) && is_fast_factor(g, z, &z->in[1], stored);
 }
 
 /* ---- where it is cut ---- */
@@ -312,7 +319,7 @@ bool pass_block(PassCtx *cx, Graph *g) {
         int rank, naxes;
         const Node *z = g->nodes.v[at[i].node];
         if (!found[i] || !cut_axes(p, z, &at[i], cut)) continue;
-        if (wgmma && !block_is_fast(g, z)) continue;
+        if (wgmma && !block_is_fast(g, z, NULL)) continue;
         block_place_axes(p, cut, &rank, &naxes);
         block_join(g, p, block_parts(g, p, cut, rank, naxes));
         changed = true;

@@ -4,8 +4,9 @@
 
 #include "passes/passes.h"
 
-/* Can the wgmma tier make this product of two matrices (ir/mma.h)? */
-bool block_is_fast(const Graph *g, const Node *product);
+/* Can the wgmma tier make this product of two matrices (ir/mma.h)? They are in memory: inputs,
+ * outputs, and what is `stored`, by node; NULL: nothing else. */
+bool block_is_fast(const Graph *g, const Node *product, const bool *stored);
 
 /* A contraction of two matrices. Is it read at every axis of p, each bare and once? */
 bool block_is_product(const Node *n);

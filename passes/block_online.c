@@ -187,7 +187,7 @@ static bool find_product(Whole *w) {
         const Node *n = w->g->nodes.v[pairs.v[k].node];
         if (block_is_product(n) && n->loop < 0) w->z = n;
     }
-    return w->z && block_is_fast(w->g, w->z);
+    return w->z && block_is_fast(w->g, w->z, NULL);
 }
 
 /* A block at the identity of its frame has 0; moving that to a finite frame must leave it 0. */

@@ -155,12 +155,22 @@ static bool reads_memory(const Group *gr, const Node *n) {
     return n->op == OP_rand;
 }
 
+/* k/c beside k%c: together they move as one. */
+static bool has_rest(const Operand *o, int rank, int d) {
+    const Ix *x = o->map[d];
+    for (int k = 0; k < rank && x->kind == IX_DIV; k++) {
+        const Ix *y = o->map[k];
+        if (y->kind == IX_MOD && y->arg[0] == x->arg[0] && y->arg[1] == x->arg[1]) return true;
+    }
+    return false;
+}
+
 /* Do two positions of a read move together? */
 static bool on_diagonal(const Graph *g, const Node *n, const Operand *o) {
     int rank = g->nodes.v[o->node]->rank;
     for (int a = 0; a < n->naxes; a++) {
         int uses = 0;
-        for (int d = 0; d < rank; d++) uses += ix_uses_axis(o->map[d], a);
+        for (int d = 0; d < rank; d++) uses += ix_uses_axis(o->map[d], a) && !has_rest(o, rank, d);
         if (uses > 1) return true;
     }
     return false;

@@ -7,6 +7,7 @@
  * of the reduction (`outer`), the points inside of the loop are those of `inner`, at `cover`. This
  * is worth while where a contraction is computed at these points: a tile of it holds the block.
  */
+#include "passes/block_int.h"
 #include "passes/group_int.h"
 
 #include <string.h>
@@ -120,8 +121,10 @@ static bool has_nibbles(const Group *gr, const GroupStep *s) {
     return false;
 }
 
+/* Where its factors are in memory, or are stored there. */
 static bool is_fast(const Group *gr, const GroupRead *r) {
-    return r->product && (gr->target->has & TGT_W) && !gr->strict && !gr->slow[r->node];
+    if (!r->product || !(gr->target->has & TGT_W) || gr->strict) return false;
+    return block_is_fast(gr->g, gr->g->nodes.v[r->node], gr->store);
 }
 
 static bool has(const IntList *list, int x) {

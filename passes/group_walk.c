@@ -58,7 +58,7 @@ static void find_slow(Group *gr) {
     gr->slow = ARENA_ARRAY(&gr->arena, bool, g->nodes.n);
     for (int i = 0; i < g->nodes.n && (gr->target->has & TGT_W); i++) {
         const Node *n = g->nodes.v[i];
-        gr->slow[i] = group_is_product(n) && !block_is_fast(g, n);
+        gr->slow[i] = group_is_product(n) && !block_is_fast(g, n, NULL);
         for (int k = 0; k < n->nin && n->kind == N_OP; k++) gr->slow[i] |= gr->slow[n->in[k].node];
     }
 }
