@@ -43,6 +43,7 @@ typedef struct Walk {
     const GroupStep *block; /* the step, if some of it is inside of a loop; NULL */
     int domain;
     double grid, flops, tensor, online; /* tensor: those that tensor cores can do; in a loop */
+    double again;      /* microseconds of the longest sum that readers make again, one by one */
     int products;      /* contractions, by where they are read: tensor cores take a step with one */
     int loop_base;     /* the first axis of the step's shared loop; -1: it is not open yet */
     bool fast;         /* whose products tensor cores make */
@@ -309,6 +310,16 @@ static void note_loop(Walk *w, const Point *p) {
             if (ix_uses_axis(p->map[d], a)) w->covered |= (uint64_t)1 << a;
 }
 
+/* Whoever reads a reduction at more places than it has elements makes it again at each, a thread
+ * from the first element to the last: some 20 ns an element, whatever the arithmetic is. */
+static void note_again(Walk *w, const Node *n, double points) {
+    double own = 1, length = 1;
+    if (n->kind != N_REDUCE || n->red == RED_contract || w->block) return;
+    for (int i = 0; i < n->rank; i++) own *= value_extent(w->gr, n, i);
+    for (int i = n->rank; i < n->naxes; i++) length *= group_number(w->gr, n->axes[i].extent);
+    if (points > own) w->again = fmax(w->again, 0.02 * length);
+}
+
 static void walk_point(Walk *w, Point *p) {
     const Node *n = p->node;
     if (w->instances > MAX_INSTANCES || !arrive(w, p)) return;
@@ -324,6 +335,7 @@ static void walk_point(Walk *w, Point *p) {
     bool online = w->step >= 0 && w->gr->steps[w->step].loop >= 0;
     if (product && n->loop < 0 && w->step == GROUP_UNPLACED) note_product(w, p);
     double it = online ? shared_iters(w, p, false) : iters_of(w, p);
+    if (!online) note_again(w, n, it);
     for (int i = n->rank; i < n->naxes; i++) {
         double extent = group_number(w->gr, n->axes[i].extent);
         it *= extent;
@@ -464,7 +476,7 @@ double group_step_price(Group *gr, int s) {
     double faster = w.products > 1 ? 1 : gr->target->f32_tflops / gr->target->bf16_tflops;
     double flops = w.flops + w.tensor * faster;
     flops += w.online * gr->target->f32_tflops / gr->target->bf16_tflops;
-    m->price = COST_LAUNCH_US + cost_time(gr->target, flops, bytes) +
+    m->price = COST_LAUNCH_US + fmax(cost_time(gr->target, flops, bytes), w.again) +
                0.1 * cost_time(gr->target, 0, bytes);
     if (w.instances > MAX_INSTANCES) m->price = INFINITY;
     return m->price;

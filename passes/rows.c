@@ -9,6 +9,8 @@
  * value as it is, one of a row's elements computed again (a schedule that holds a row in registers
  * has it still). What nobody else reads is no longer stored.
  *
+ * No axes at all are one row, of one axis; only where schedules may cut it into parts.
+ *
  * Not taken: programs that a tensor core could have, reads at other places, and what would walk
  * memory across the rows where the loops walk along them, or the other way round.
  */
@@ -66,8 +68,9 @@ static bool simple_loops(const TProg *t) {
 static bool joinable(PassCtx *cx, const Step *s) {
     const TProg *t = s->tile;
     int loads;
-    if (t->ngrid < 1 || t->axes.n > 32 || stores_nibbles(t) || !stores_plainly(t, &t->body, true) ||
-        !simple_loops(t) || rows_reused(cx->arena, t, &loads) > 1)
+    if ((t->ngrid < 1 && (cx->strict || cx->invariant)) || t->axes.n > 32 || stores_nibbles(t) ||
+        !stores_plainly(t, &t->body, true) || !simple_loops(t) ||
+        rows_reused(cx->arena, t, &loads) > 1)
         return false;
     return loads < 2 || !is_fast(cx, s);
 }
@@ -220,7 +223,8 @@ static bool take(Rows *r, int step, bool behind) {
         if (!meet(r->arena, &m, x, behind)) return false;
     }
     if (!joined || (!behind && has_loops(m.t))) return false;
-    if (!lay_axes(r, &m) || along(r, &m) * r->along < 0) {
+    bool plain = lay_axes(r, &m) && (r->nrows || r->axes.n == 1); /* one row: may be in parts */
+    if (!plain || along(r, &m) * r->along < 0) {
         r->axes.n = r->depth.n = axes;
         return false;
     }
