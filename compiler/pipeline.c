@@ -59,9 +59,17 @@ static bool run_passes(Job *j, PassCtx *cx, Graph *g) {
     return true;
 }
 
+/* Plans are made for the newest of the chips. */
 static PassCtx pass_context(const Job *j) {
+    const Target *newest = j->archs.v[0];
+    const Target **all = ARENA_ARRAY(j->arena, const Target *, j->archs.n + 1);
+    for (int i = 0; i < j->archs.n; i++) {
+        const Target *t = all[i] = j->archs.v[i];
+        if (10 * t->major + t->minor > 10 * newest->major + newest->minor) newest = t;
+    }
     return (PassCtx){.arena = j->arena,
-                     .target = j->archs.v[0],
+                     .target = newest,
+                     .targets = all,
                      .diags = j->diags,
                      .strict = j->opt->strict,
                      .fuse = !j->opt->no_fuse,

@@ -150,6 +150,7 @@ typedef struct OnlineTiles {
     MmaTiles out; /* the tile after the loop: m rows, of each group 64, and n columns of a group */
     bool beside;  /* all groups have the same 64 rows, and columns beside each other */
     int cols;     /* columns of a tile */
+    bool sync;    /* mma.sync and cp.async, by all warps (sm_80): no loader, no barriers of bytes */
     int j;        /* elements of a block */
     int stages;   /* buffers of what is loaded for each block */
     int ahead;    /* buffers of what is loaded for a tile */

@@ -1,5 +1,8 @@
 /* online_tiles.c - see online.h: what a schedule makes of such a program.
  *
+ * Where the schedule multiplies by mma.sync, all warps do all of it: there is one role, mma, whose
+ * registers say how many CTAs a multiprocessor holds.
+ *
  * Shared memory: what is loaded once a tile (`ahead` buffers), what is loaded for each block
  * (`stages` buffers), what else the body reads (`bring` buffers), slabs of what is stored,
  * barriers, words.
@@ -7,6 +10,8 @@
 #include "ir/mma_int.h"
 #include "ir/online.h"
 #include "ir/target.h"
+
+#include <string.h>
 
 #define no mma_no
 
@@ -154,10 +159,10 @@ static bool read_tiles(const Schedule *s, const Online *o, OnlineTiles *w, Str *
     w->out.m = tile_of(s, o->rows);
     w->j = tile_of(s, o->j);
     w->cols = o->cols < 0 ? 8 : tile_of(s, o->cols);
-    w->out.group_rows = 64;
+    w->out.group_rows = w->sync && w->out.m == 128 * w->out.groups && s->split <= 1 ? 128 : 64;
     w->beside = w->out.groups > 1 && w->out.m == 64;
     w->out.n = w->beside ? w->cols / w->out.groups : w->cols;
-    if (w->out.m != (w->beside ? 64 : 64 * w->out.groups))
+    if (w->out.m != (w->beside ? 64 : w->out.group_rows * w->out.groups))
         return no(why, "%d groups of 64 rows, a tile of %d", w->out.groups, w->out.m);
     if (w->beside && w->cols % (PIECE * w->out.groups))
         return no(why, "%d columns for %d groups beside each other", w->cols, w->out.groups);
@@ -170,9 +175,13 @@ static bool read_tiles(const Schedule *s, const Online *o, OnlineTiles *w, Str *
     return true;
 }
 
-/* Of a consumer thread: sums of products, a block, its rounded factors, some more. */
+/* Of a consumer thread: sums of products, a block, its rounded factors, which are used while the
+ * next block is made, or at once; some more. */
 static int registers(const Online *o, const OnlineTiles *w) {
-    return o->nproducts * w->out.n / 2 + o->nscores * w->j / 2 + o->nfactors * w->j / 4;
+    int sums = o->nproducts * w->out.n / 2;
+    int most = o->nfactors > o->nscores ? o->nfactors : o->nscores;
+    if (w->sync) return (sums + most * w->j / 2) * w->out.group_rows / 64;
+    return sums + o->nscores * w->j / 2 + o->nfactors * w->j / 4;
 }
 
 /* Stores through shared memory, as in mma.h. */
@@ -225,23 +234,56 @@ static int lay_picks(const OnlineTiles *w) {
     return w->out.picked ? ONLINE_PICKS * (4 + 2 * 8) + w->stages * 4 + w->ahead * 16 : 0;
 }
 
+/* The role mma alone: groups of 4 warps, each with 16 rows. */
+static bool read_warps(const Schedule *s, MmaTiles *w, Str *why) {
+    enum { GROUPS = 4, MOST = 255, ALL = 65536 };
+    const SRole *r = s->roles.n == 1 ? &s->roles.v[0] : NULL;
+    if (!r || strcmp(r->name, "mma") != 0 || r->warps % 4 || r->warps > 4 * GROUPS)
+        return no(why, "the one role is mma, with a multiple of 4 warps, at most %d", 4 * GROUPS);
+    if (r->regs < 64 || r->regs > MOST || r->regs * s->threads > ALL)
+        return no(why, "%d registers of a thread; 64 to %d, and no more than %d in all are there",
+                  r->regs, MOST, ALL);
+    w->groups = r->warps / 4;
+    w->mma_regs = w->entry_regs = r->regs;
+    return true;
+}
+
+/* What is built for TMA and mbarriers alone. */
+static bool fits_sync(const Schedule *s, const Online *o, const OnlineTiles *w, Str *why) {
+    int lines = s->threads / (LINE / 16); /* that threads copy together */
+    if (!w->sync) return true;
+    if (w->ahead != 1) return no(why, "one buffer of the rows' factors");
+    if (w->j % lines || w->out.m % lines)
+        return no(why, "%d threads copy %d lines at once, of %d and %d", s->threads, lines, w->j,
+                  w->out.m);
+    for (int k = 0; k < o->nscores; k++)
+        if (o->score[k].where.page || o->score[k].where.dims) return no(why, "keys are looked up");
+    for (int p = 0; p < o->nproducts; p++)
+        if (o->product[p].where.page || o->product[p].where.dims)
+            return no(why, "values are looked up");
+    if (w->nbrought || w->out.nstaged || s->pingpong || s->dynamic)
+        return no(why, "matrices brought, staged stores, pingpong and dynamic need TMA");
+    return true;
+}
+
 bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, OnlineTiles *w,
                      Str *why) {
-    *w = (OnlineTiles){0};
+    *w = (OnlineTiles){.sync = s->mul == MUL_mma};
     MmaTiles *out = &w->out;
     const Target *target = target_named(s->target);
-    if (!online_find(a, t, o, why) || !mma_read_roles(s, 3, out, why) ||
+    if (!online_find(a, t, o, why) ||
+        !(w->sync ? read_warps(s, out, why) : mma_read_roles(s, 3, out, why)) ||
         !read_tiles(s, o, w, why) || !lay_all(s, o, w, why) || !read_brought(s, o, w, why) ||
         !read_slabs(a, s, o, w, why) || !read_batches(s, o, w, why))
         return false;
-    if (!fits_over(o, w, why)) return false;
+    if (!fits_over(o, w, why) || !fits_sync(s, o, w, why)) return false;
     if (out->carried) return no(why, "the role slab is not built here");
     if (out->picked && !o->picks) return no(why, "no data for the role pick to pick blocks by");
     if (out->picked && s->split > 1) return no(why, "blocks that are picked are not split");
     if (s->cluster[0] > 1 || s->cluster[1] > 1 || s->promote)
         return no(why, "clusters and promotion are not built here");
     w->spare = out->mma_regs - registers(o, w);
-    if (w->spare < 24)
+    if (w->spare < (w->sync ? 40 : 24))
         return no(why, "%d registers of %d for sums and a block", registers(o, w), out->mma_regs);
     w->early = s->halves * 8;
     if (w->early >= w->j) return no(why, "%d columns worked on early of %d", w->early, w->j);

@@ -232,12 +232,17 @@ bool schedule_verify(const Schedule *s, const TProg *t, Str *why) {
     if (need(&v, target, "target %s is unknown", s->target ? s->target : "?")) {
         need(&v, s->move != MOVE_tma || target->has & TGT_T, "%s has no TMA", s->target);
         need(&v, s->mul != MUL_wgmma || target->has & TGT_W, "%s has no wgmma", s->target);
+        need(&v, s->mul != MUL_mma || target->has & TGT_M, "%s has no mma.sync", s->target);
     }
     need(&v, s->threads >= 1 && s->threads <= THREADS_MAX, "%d threads", s->threads);
     verify_axes(&v, &l);
     if (v.ok && s->move == MOVE_plain && s->mul == MUL_fma) verify_plain_tier(&v, &a);
     if (v.ok && s->mul == MUL_wgmma) {
         need(&v, s->move == MOVE_tma, "wgmma takes what TMA brings");
+        verify_wgmma_tier(&v);
+    }
+    if (v.ok && s->mul == MUL_mma) {
+        need(&v, s->move == MOVE_cpasync, "mma.sync takes what cp.async brings");
         verify_wgmma_tier(&v);
     }
     verify_pipeline(&v);

@@ -176,10 +176,12 @@ static int64_t elements(const Node *n, int from, int to, char role) {
 }
 
 /* Bytes of shared memory that the smallest shape of schedule_online.c takes: factors of 64 rows,
- * two blocks of 32 of those over j; and what stands beside them. */
+ * two blocks of 32 of those over j, or one; and what stands beside them. */
 static bool too_large(const Group *gr, const Shape *s) {
     enum { REST = 4096 };
-    return (64 + 2 * 32) * 2 * s->depth + 2 * 32 * 2 * s->columns + REST > gr->target->smem;
+    int blocks = gr->target->has & TGT_W ? 2 : 1;
+    return (64 + blocks * 32) * 2 * s->depth + blocks * 32 * 2 * s->columns + REST >
+           gr->target->smem;
 }
 
 static void note_outer(const Group *gr, Shape *s, const Node *n) {
@@ -206,7 +208,7 @@ static void note_inner(const Group *gr, Shape *s, const Node *n) {
  * or none the rows share a factor. (q k^T) v is told from two linear layers, whose second has too
  * many columns to be held, by its batches. */
 bool group_online_fast(const Group *gr, int loop) {
-    Shape s = {.fast = (gr->target->has & TGT_W) && !gr->strict};
+    Shape s = {.fast = (gr->target->has & (TGT_W | TGT_M)) && !gr->strict};
     s.seen = ARENA_ARRAY(gr->g->arena, bool, gr->g->nodes.n);
     for (int i = 0; i < gr->g->nodes.n && s.fast; i++) {
         const Node *n = gr->g->nodes.v[i];

@@ -11,6 +11,11 @@ static const Pass table[] = {
 #undef PASS
 };
 
+const Target *pass_target(const PassCtx *cx, int i) {
+    if (!cx->targets) return i ? NULL : cx->target;
+    return cx->targets[i];
+}
+
 const Pass *pass_at(int i) {
     int n = (int)(sizeof table / sizeof *table);
     return i >= 0 && i < n ? &table[i] : NULL;

@@ -6,7 +6,8 @@
 
 typedef struct PassCtx {
     Arena *arena;
-    const Target *target;
+    const Target *target;         /* what plans are made for */
+    const Target *const *targets; /* what schedules are made for, NULL ends them; NULL: that one */
     Diags *diags;
     bool strict, fuse, invariant;
     bool fast_accum;     /* sums of fp8 products are the tensor core's alone */
@@ -28,6 +29,8 @@ enum PassFlag { PASS_ALG = 1, PASS_FUSE = 2, PASS_PLAN = 4 };
 #define PASS(name, flags, what, why) PassFn pass_##name;
 #include "passes/pass.def"
 #undef PASS
+
+const Target *pass_target(const PassCtx *cx, int i); /* NULL past the last */
 
 const Pass *pass_at(int i); /* NULL past the end */
 const Pass *pass_named(const char *name);

@@ -1,5 +1,6 @@
 /* schedule_online.c - schedules for programs whose loop multiplies, works on and multiplies again
- * (ir/online.h): TMA, wgmma, warp roles, as online.c in the backend makes them.
+ * (ir/online.h): TMA, wgmma, warp roles, or cp.async and mma.sync by all warps, as online.c in the
+ * backend makes them.
  *
  * What a block and a tile may be follows from registers and shared memory: a group has 64 rows,
  * the sums of its products stay in registers, as do a block's scores. A dimension that a tile holds
@@ -65,6 +66,43 @@ static const Shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = 18, LADDER = 4 };
 static const int ladder[LADDER] = {64, 128, 256, 512};
+
+/* By mma.sync and cp.async. What a warp reads of shared memory for each of its rows halves where it
+ * has 32 of them: that, not the tensor core, is what 16 rows wait for (a block of 16 by 16 elements
+ * is 4 cycles to read, and 2 or 4 instructions of 1.6 to 2 cycles). Registers: as many CTAs of a
+ * multiprocessor as those leave, 65536 in all. percent: from this alone, not measured. */
+static const Shape sync_shapes[] = {
+    {NARROW, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 168, .percent = 55,
+     .tile = 3000, .masked = 900},
+    {NARROW, .groups = 1, .rows = 64, .block = 64, .stages = 2, .regs = 128, .percent = 45,
+     .tile = 3000, .masked = 900},
+    {MIDDLE, .groups = 1, .rows = 128, .block = 64, .stages = 1, .regs = 255, .percent = 60,
+     .tile = 3000, .masked = 900},
+    {MIDDLE, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 59,
+     .tile = 3000, .masked = 900},
+    {MIDDLE, .groups = 1, .rows = 128, .block = 32, .stages = 2, .regs = 255, .percent = 58,
+     .tile = 3000, .masked = 900},
+    {MIDDLE, .groups = 2, .rows = 64, .block = 64, .stages = 2, .regs = 255, .percent = 50,
+     .tile = 3000, .masked = 900},
+    {ALL, .groups = 1, .rows = 64, .block = 64, .stages = 1, .regs = 168, .percent = 49,
+     .tile = 3000, .masked = 900},
+    {WIDE, .groups = 2, .rows = 64, .block = 64, .stages = 1, .regs = 255, .percent = 47,
+     .tile = 3000, .masked = 900},
+    {WIDE, .groups = 1, .rows = 64, .block = 64, .stages = 1, .regs = 255, .percent = 45,
+     .tile = 3000, .masked = 900},
+    {ALL, .groups = 1, .rows = 64, .block = 32, .stages = 1, .regs = 255, .percent = 40,
+     .tile = 3000, .masked = 900},
+    {HUGE, .groups = 2, .rows = 64, .block = 32, .stages = 1, .regs = 255, .beside = true,
+     .percent = 30, .tile = 3000, .masked = 900},
+    {HUGE, .groups = 4, .rows = 64, .block = 32, .stages = 1, .regs = 128, .beside = true,
+     .percent = 25, .tile = 3000, .masked = 900},
+    {NARROW | MIDDLE, .groups = 1, .rows = 64, .block = 64, .stages = 3, .regs = 255,
+     .persistent = true, .few = true, .split = ONLINE_PARTS_MOST, .percent = 40, .tile = 3000,
+     .masked = 900},
+    {ALL, .groups = 1, .rows = 64, .block = 32, .stages = 2, .regs = 255, .persistent = true,
+     .few = true, .split = ONLINE_PARTS_MOST, .percent = 35, .tile = 3000, .masked = 900},
+};
+enum { SYNC_SHAPES = sizeof sync_shapes / sizeof *sync_shapes };
 
 static void lay(Arena *a, Schedule *s, int axis, int tile) {
     SAxis x = {.axis = axis, .lanes = 1, .regs = 1, .vec = 1, .tile = tile};
@@ -165,6 +203,10 @@ static void roles(const Attempt *x, const Shape *c, Schedule *s) {
     vec_push(x->cx->arena, &s->roles, mma);
 }
 
+static int threads(const Shape *c) {
+    return 128 * (c->groups + !c->regs);
+}
+
 /* What of a shape is as it fits. */
 typedef struct Fit {
     bool stage;       /* what is stored */
@@ -188,42 +230,72 @@ static void share(const Attempt *x, const Fit *fit, Schedule *s) {
     if (s->raster < together) s->raster = (int)together;
 }
 
-static Schedule *make(const Attempt *x, const Shape *c, Fit fit) {
+static void tiles(const Attempt *x, const Shape *c, Schedule *s) {
     Arena *a = x->cx->arena;
     const Online *o = x->o;
-    Schedule *s = ARENA_NEW(a, Schedule);
-    const uint64_t *deps = tile_deps(a, x->t);
-    int early = early_of(x, c, fit.count);
-    SEvict evict = evict_blocks(x);
-    s->name = arena_printf(a, "online_%dx%d%s%s%s%s%s%s", online_rows(c), c->block,
-                           c->beside ? "_beside" : "",
-                           fit.count ? arena_printf(a, "_brought%d", fit.bring) : "",
-                           early ? arena_printf(a, "_lag%d", early) : "", c->over ? "_over" : "",
-                           c->persistent ? "_persistent" : "", c->pingpong ? "_pingpong" : "");
-    if (x->wide) s->name = arena_printf(a, "%s_%d", s->name, x->wide);
-    if (c->split) s->name = arena_printf(a, "%s_split", s->name);
-    s->target = x->cx->target->name;
-    s->move = MOVE_tma;
-    s->mul = MUL_wgmma;
-    s->threads = 128 * (1 + c->groups);
-    s->persistent = s->dynamic = c->persistent;
-    s->pingpong = c->pingpong;
-    s->split = c->split;
-    s->halves = early / 8;
-    s->raster = section(x, deps);
+    SEvict evict = c->regs ? EVICT_none : evict_blocks(x);
     lay(a, s, o->rows, online_rows(c));
     if (o->cols >= 0) lay(a, s, o->cols, online_columns(x, c));
     lay(a, s, o->j, c->block);
     for (int k = 0; k < o->nscores; k++) {
         lay(a, s, o->score[k].k, online_held(x, o->score[k].k));
-        in_smem(a, s, o->score[k].a.load, c->ahead, EVICT_first);
+        in_smem(a, s, o->score[k].a.load, c->regs ? 1 : c->ahead,
+                c->regs ? EVICT_none : EVICT_first);
         in_smem(a, s, o->score[k].b.load, c->stages, evict);
     }
     for (int p = 0; p < o->nproducts; p++) in_smem(a, s, o->product[p].b.load, c->stages, evict);
+}
+
+/* What all of them have. */
+static Schedule *begin(const Attempt *x, const Shape *c, const char *name) {
+    Arena *a = x->cx->arena;
+    Schedule *s = ARENA_NEW(a, Schedule);
+    s->name = name;
+    if (x->wide) s->name = arena_printf(a, "%s_%d", s->name, x->wide);
+    if (c->split) s->name = arena_printf(a, "%s_split", s->name);
+    s->target = x->target->name;
+    s->threads = threads(c);
+    s->persistent = c->persistent;
+    s->split = c->split;
+    s->raster = section(x, tile_deps(a, x->t));
+    tiles(x, c, s);
+    return s;
+}
+
+static Schedule *make_sync(const Attempt *x, const Shape *c) {
+    Arena *a = x->cx->arena;
+    SRole mma = {"mma", 4 * c->groups, c->regs};
+    Schedule *s = begin(x, c,
+                        arena_printf(a, "online_mma_%dx%d%s_w%d_s%d%s", online_rows(c), c->block,
+                                     c->beside ? "_beside" : "", mma.warps, c->stages,
+                                     c->persistent ? "_persistent" : ""));
+    s->move = MOVE_cpasync;
+    s->mul = MUL_mma;
+    vec_push(a, &s->roles, mma);
+    s->cost = online_price(x, c, 0);
+    return s;
+}
+
+static Schedule *make(const Attempt *x, const Shape *c, Fit fit) {
+    if (c->regs) return make_sync(x, c);
+    Arena *a = x->cx->arena;
+    int early = early_of(x, c, fit.count);
+    Schedule *s =
+        begin(x, c,
+              arena_printf(a, "online_%dx%d%s%s%s%s%s%s", online_rows(c), c->block,
+                           c->beside ? "_beside" : "",
+                           fit.count ? arena_printf(a, "_brought%d", fit.bring) : "",
+                           early ? arena_printf(a, "_lag%d", early) : "", c->over ? "_over" : "",
+                           c->persistent ? "_persistent" : "", c->pingpong ? "_pingpong" : ""));
+    s->move = MOVE_tma;
+    s->mul = MUL_wgmma;
+    s->dynamic = c->persistent;
+    s->pingpong = c->pingpong;
+    s->halves = early / 8;
     for (int k = 0; k < fit.count; k++) in_smem(a, s, x->matrix[k], fit.bring, EVICT_none);
     if (fit.count) share(x, &fit, s);
     roles(x, c, s);
-    if (fit.stage && o->cols >= 0) slabs(x, c, s);
+    if (fit.stage && x->o->cols >= 0) slabs(x, c, s);
     s->cost = online_price(x, c, fit.count);
     return s;
 }
@@ -254,10 +326,9 @@ static bool reads_elements(const Attempt *x) {
 }
 
 /* One shape that splits is enough, where it is sure to be made. from: the attempt's first. */
-static bool has_split(const Attempt *x, const Step *step, int from, int groups) {
-    int threads = 128 * (1 + groups);
+static bool has_split(const Attempt *x, const Step *step, int from, const Shape *c) {
     for (int k = from; k < step->schedules.n && !reads_elements(x); k++)
-        if (step->schedules.v[k]->split && step->schedules.v[k]->threads == threads) return true;
+        if (step->schedules.v[k]->split && step->schedules.v[k]->threads == threads(c)) return true;
     return false;
 }
 
@@ -265,7 +336,8 @@ static bool has_split(const Attempt *x, const Step *step, int from, int groups) 
 static bool has_beside(const Attempt *x, const Step *step, int from) {
     for (int k = from; k < step->schedules.n; k++) {
         const SAxis *rows = &step->schedules.v[k]->axes.v[0];
-        if (rows->axis == x->o->rows && rows->tile == 64 && step->schedules.v[k]->threads > 256)
+        if (rows->axis == x->o->rows && rows->tile == 64 &&
+            step->schedules.v[k]->threads > (x->target->has & TGT_W ? 256 : 128))
             return true;
     }
     return false;
@@ -283,14 +355,23 @@ static Schedule *fitting(const Attempt *x, const Shape *c) {
     return NULL;
 }
 
+static int made(const Attempt *x, const Step *step) {
+    int n = 0;
+    for (int k = 0; k < step->schedules.n; k++)
+        n += !strcmp(step->schedules.v[k]->target, x->target->name);
+    return n;
+}
+
 static void attempt(const Attempt *x, Step *step) {
     int from = step->schedules.n;
-    for (int k = 0; k < SHAPES; k++) {
-        if (!(shapes[k].widths & online_widths(x)) || !suits(x, &shapes[k])) continue;
-        if (shapes[k].beside && has_beside(x, step, from)) continue;
-        if (shapes[k].split && has_split(x, step, from, shapes[k].groups)) continue;
-        Schedule *s = fitting(x, &shapes[k]);
-        if (s && step->schedules.n < MOST) vec_push(x->cx->arena, &step->schedules, s);
+    bool sync = !(x->target->has & TGT_W);
+    const Shape *c = sync ? sync_shapes : shapes;
+    for (const Shape *end = c + (sync ? SYNC_SHAPES : SHAPES); c < end; c++) {
+        if (!(c->widths & online_widths(x)) || !suits(x, c)) continue;
+        if (c->beside && has_beside(x, step, from)) continue;
+        if (c->split && has_split(x, step, from, c)) continue;
+        Schedule *s = fitting(x, c);
+        if (s && made(x, step) < MOST) vec_push(x->cx->arena, &step->schedules, s);
     }
 }
 
@@ -308,10 +389,23 @@ static bool find(PassCtx *cx, const TProg *t, Online *o) {
     return is;
 }
 
-/* Adds what suits; nothing when the program has another shape or the target no wgmma. */
+static void for_target(Attempt x, Step *step) {
+    if (!(x.target->has & (TGT_W | TGT_M))) return;
+    if (all_known(step->tile, x.o)) {
+        attempt(&x, step);
+        return;
+    }
+    for (int k = 0; k < LADDER; k++) {
+        x.wide = ladder[k];
+        attempt(&x, step);
+    }
+}
+
+/* Adds what suits, for each chip; nothing when the program has another shape, or a chip no tensor
+ * cores that are used. */
 void schedule_online(PassCtx *cx, Step *step) {
     Online o;
-    if (!(cx->target->has & TGT_W) || cx->strict || step->schedules.n) return;
+    if (!(cx->target->has & (TGT_W | TGT_M)) || cx->strict || step->schedules.n) return;
     if (!find(cx, step->tile, &o)) {
         TProg *t = schedule_with_group(step->tile, NULL);
         if (!t || !find(cx, t, &o)) return;
@@ -320,12 +414,5 @@ void schedule_online(PassCtx *cx, Step *step) {
     Attempt x = {.cx = cx, .t = step->tile, .o = &o};
     for (int k = 0; k < o.body.n && x.matrices < ONLINE_BROUGHT; k++)
         if (online_can_bring(&o, &o.body.v[k])) x.matrix[x.matrices++] = o.body.v[k].i;
-    if (all_known(step->tile, &o)) {
-        attempt(&x, step);
-        return;
-    }
-    for (int k = 0; k < LADDER; k++) {
-        x.wide = ladder[k];
-        attempt(&x, step);
-    }
+    for (int k = 0; (x.target = pass_target(cx, k)); k++) for_target(x, step);
 }

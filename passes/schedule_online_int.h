@@ -15,19 +15,22 @@ typedef struct Shape { /* a candidate */
     int early;         /* columns worked on before the frame is known to hold; 0: no lag */
     int stages, ahead; /* buffers for each block; of the rows' factors */
     int bring;         /* at most so many buffers of matrices that are read element by element */
+    int regs, rows;    /* mma.sync: registers of a thread; of a group's rows, 64 or 128. 0: wgmma */
     bool persistent, pingpong;
     bool beside; /* the groups have the same rows, and columns beside each other */
     bool over;   /* what is stored goes where the rows' factors were */
     bool few;    /* for few rows: memory decides; what is stored comes from registers */
     bool known;  /* only where dimensions are known: a ladder has no place for it */
     int split;   /* most parts of a tile's blocks, of tiles of the last round; 0: none */
-    /* Measured (tests/bench/RESULTS.md): of what the tensor core could do in a block, in percent;
-     * cycles of a tile beside its blocks, and where blocks are cut by bounds that move. */
+    /* Measured (tests/bench/RESULTS.md; of mma.sync nothing is): of what the tensor core could do
+     * in a block, in percent; cycles of a tile beside its blocks, and where blocks are cut by
+     * bounds that move. */
     int percent, tile, masked;
 } Shape;
 
 typedef struct Attempt {
     const PassCtx *cx;
+    const Target *target;
     const TProg *t;
     const Online *o;
     int wide;                            /* of a dimension that is not known; 0: all are */

@@ -10,7 +10,8 @@ static int up8(int64_t n) {
 }
 
 int online_rows(const Shape *c) {
-    return c->beside ? 64 : 64 * c->groups;
+    int rows = c->regs ? c->rows : 64;
+    return c->beside ? rows : rows * c->groups;
 }
 
 /* Elements of a dimension that is held whole; 0: too many. */
@@ -96,12 +97,25 @@ static const Ix *join(const Attempt *x, const Ix *parts) {
     return ix_add(p, ix_mul(p, units, ix_const(p, UNIT)), ix_const(p, COUNT));
 }
 
+/* CTAs of a multiprocessor. */
+static int at_once(const Shape *c) {
+    return c->regs && !c->persistent ? 65536 / (128 * c->groups * c->regs) : 1;
+}
+
+/* Cycles of wgmma as those of mma.sync, of which a multiprocessor of the target makes so many. */
+static int64_t of_target(const Attempt *x, const Shape *c, int64_t cycles) {
+    enum { WGMMA = 2048 }; /* multiplications in a cycle */
+    if (!c->regs) return cycles;
+    double rate = x->target->bf16_tflops * 1e12 / 2 / 1.7e9 / x->target->sms;
+    return (int64_t)((double)cycles * WGMMA / rate) * at_once(c);
+}
+
 /* Of a CTA, in cycles, that does `blocks` blocks for each of so many tiles, those of the last round
  * in parts. */
 static const Ix *rounds(const Attempt *x, const Shape *c, const Ix *tiles, const Ix *blocks,
                         int cycles) {
     IxPool *p = x->t->ix;
-    int sms = x->cx->target->sms;
+    int sms = x->target->sms * at_once(c);
     const Ix *each = ix_const(p, cycles), *rest = ix_const(p, c->tile);
     const Ix *tile = ix_add(p, ix_mul(p, blocks, each), rest);
     if (!c->split) return ix_mul(p, ceil_div(p, tiles, sms), tile);
@@ -122,18 +136,19 @@ const Ix *online_price(const Attempt *x, const Shape *c, int brought) {
     const TProg *t = x->t;
     const Online *o = x->o;
     IxPool *p = t->ix;
-    int rows = online_rows(c), cycles = 0, sms = x->cx->target->sms;
+    int rows = online_rows(c), cycles = 0, sms = x->target->sms * at_once(c);
     const Ix *tiles = ceil_div(p, t->axes.v[o->rows].extent, rows);
     for (int a = 0; a < t->ngrid; a++)
         if (a != o->rows && a != o->cols) tiles = ix_mul(p, tiles, t->axes.v[a].extent);
+    int each = c->regs ? c->rows / 64 : 1; /* 64 rows of a group */
     for (int s = 0; s < o->nscores; s++)
-        cycles += (online_held(x, o->score[s].k) + 15) / 16 * c->block / 2 * c->groups;
+        cycles += (online_held(x, o->score[s].k) + 15) / 16 * c->block / 2 * c->groups * each;
     for (int n = 0; n < o->nproducts; n++)
         cycles += c->block / 16 * online_columns(x, c) / 2 * (rows / 64);
     /* narrow ones wait for exponentials */
     int percent =
         online_widths(x) == NARROW && c->widths != NARROW ? c->percent * 5 / 8 : c->percent;
-    cycles = cycles * 100 / percent;
+    cycles = (int)(of_target(x, c, cycles) * 100 / percent);
     cycles += (online_elementwise(x) - brought) * rows * c->block / APART;
     uint64_t *deps = tile_deps(x->cx->arena, t);
     const Ix *j = t->axes.v[o->j].extent, *all;

@@ -245,8 +245,9 @@ static void annotate(Lower *l) {
     LLVMValueRef threads =
         LLVMConstInt(l->i32, (unsigned)(l->s->threads > 0 ? l->s->threads : 1), 0);
     LLVMValueRef one = LLVMConstInt(l->i32, 1, 0);
+    LLVMValueRef ctas = LLVMConstInt(l->i32, (unsigned)(l->ctas > 1 ? l->ctas : 1), 0);
     const char *const key[] = {"kernel", "reqntidx", "reqntidy", "reqntidz", "minctasm"};
-    LLVMValueRef value[] = {one, threads, one, one, one};
+    LLVMValueRef value[] = {one, threads, one, one, ctas};
     int n = l->roles ? 5 : 4; /* ptxas ignores setmaxnreg without the last */
     for (int i = 0; i < n; i++) {
         LLVMMetadataRef md[3] = {LLVMValueAsMetadata(l->fn),
@@ -398,7 +399,9 @@ bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
         general && !sch->wide ? s->name : arena_printf(a, "%s_%s", s->name, sch->name);
     *k = (Kernel){.name = entry_name(a, name), .arch = o->target->name};
     k->stats = KSTATS_NONE;
-    if (!general && (sch->move != MOVE_tma || sch->mul != MUL_wgmma)) {
+    bool wgmma = sch->move == MOVE_tma && sch->mul == MUL_wgmma;
+    bool mma = sch->move == MOVE_cpasync && sch->mul == MUL_mma && is_online(a, s->tile);
+    if (!general && !wgmma && !mma) {
         diag_error(d, (Span){0}, "schedule", "schedule %s of step %s: no such tier is built",
                    sch->name, s->name);
         return false;

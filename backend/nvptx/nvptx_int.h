@@ -141,6 +141,7 @@ typedef struct Lower {
     bool math;                /* a function of libclc is used */
     bool unit_last;           /* the last dimension of every tensor has stride 1: guarded */
     bool online;              /* wgmma, and products of what was made of products */
+    int ctas;                 /* with roles: of a multiprocessor, at once; 0 reads as 1 */
     bool roles;               /* warps have roles: nothing may move between their regions */
 } Lower;
 

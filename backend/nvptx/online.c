@@ -1,5 +1,7 @@
 /* online.c - a tile program whose loop multiplies, works on and multiplies again (ir/online.h), on
- * TMA and wgmma (sm_90a): the kernel and its roles (which tile: online_where.c).
+ * TMA and wgmma (sm_90a), or on cp.async and mma.sync (sm_80): the kernel and its roles (which
+ * tile: online_where.c). What follows is about the first; of the second all warps do the same
+ * (online_copy.c, online_mma.c).
  *
  * Roles. Warpgroup 0 loads (online_load.c); each of the others has 64 rows of the tile
  * (online_tile.c). Three rings of buffers in shared memory, each with a barrier `full` (the bytes
@@ -97,13 +99,14 @@ static void consumer(On *on) {
     Lower *l = on->l;
     LLVMBuilderRef b = l->b;
     Wg *w = &on->w;
+    bool sync = on->t.sync;
     if (w->t.load_regs) ptx_setmaxnreg(l, w->t.mma_regs, true);
-    w->group = LLVMBuildSub(b, w->role, i32c(l, 1), "");
+    w->group = sync ? w->role : LLVMBuildSub(b, w->role, i32c(l, 1), "");
     Val t = LLVMBuildAnd(b, w->tid, i32c(l, 127), "");
     w->leader = LLVMBuildICmp(b, LLVMIntEQ, t, i32c(l, 0), "");
     w->lane0 =
         LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, w->tid, i32c(l, 31), ""), i32c(l, 0), "");
-    descriptors(on);
+    if (!sync) descriptors(on);
     Val g = LLVMBuildAnd(b, LLVMBuildLShr(b, t, i32c(l, 2), ""), i32c(l, 7), "");
     Val warp = LLVMBuildShl(b, LLVMBuildLShr(b, t, i32c(l, 5), ""), i32c(l, 4), "");
     w->row = LLVMBuildAdd(b, warp, g, "");
@@ -150,6 +153,10 @@ static void emit_body(On *on) {
     w->smem = wg_shared_base(w);
     w->slabs = LLVMBuildAdd(l->b, w->smem, i32c(l, on->t.out.stage_bytes), "");
     w->bars = LLVMBuildAdd(l->b, w->smem, i32c(l, on->t.bars_at), "");
+    if (on->t.sync) {
+        consumer(on);
+        return;
+    }
     barriers(on);
     LLVMBasicBlockRef load = block_new(l, "load.role"), mma = block_new(l, "mma.role");
     Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
@@ -226,8 +233,8 @@ static void facts(On *on) {
     on->cut_hi = cuts(on, o->loop->hi, true);
     bool by_lo = on->lo_moves == 1 || on->lo_moves == -1;
     bool by_hi = on->hi_moves == 1 || on->hi_moves == -1;
-    on->by_group = on->t.out.groups > 1 && !on->t.beside && (by_lo || by_hi) && !on->t.out.picked &&
-                   !on->t.nbrought && on->t.out.split == 1;
+    on->by_group = on->t.out.groups > 1 && !on->t.sync && !on->t.beside && (by_lo || by_hi) &&
+                   !on->t.out.picked && !on->t.nbrought && on->t.out.split == 1;
     const Ix *lo = on->t.out.picked ? o->loop->lo : extreme(on, o->loop->lo, on->lo_moves < 0);
     const Ix *hi = on->t.out.picked ? o->loop->hi : extreme(on, o->loop->hi, on->hi_moves > 0);
     on->scrub_lo = lo != ix_const(l->t->ix, 0);
@@ -346,6 +353,10 @@ bool online_emit(Lower *l, Kernel *k, Diags *d) {
         return false;
     }
     on->w.t = on->t.out;
+    on->held = on->t.out.group_rows / 32;
+    on->nsums = on->held * on->t.out.n / 4;
+    on->nelems = on->held * on->t.j / 4;
+    if (on->t.sync) l->ctas = 65536 / (l->s->threads * on->t.out.mma_regs);
     on->w.m = (Mma){.t = l->t, .rows = on->o.rows, .cols = on->o.cols, .k = on->o.j, .carry = -1};
     on->w.m.nest.t = l->t;
     on->w.m.nest.rest = l->t->body.inst.n;
@@ -355,7 +366,7 @@ bool online_emit(Lower *l, Kernel *k, Diags *d) {
     values_find(l);
     l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
     facts(on);
-    maps(on);
+    if (!on->t.sync) maps(on);
     emit_body(on);
     LLVMBuildBr(l->frame, entry);
     guards(on, k);

@@ -64,7 +64,7 @@ void on_before(On *on, bool store) {
     Lower *l = on->l;
     emit_rows(on, 0, on->o.at, store);
     Frag lo = frag_ix(l, on->o.loop->lo), hi = frag_ix(l, on->o.loop->hi);
-    for (int r = 0; r < ROWS_HELD; r++) {
+    for (int r = 0; r < on->held; r++) {
         on->lo[r] = on_clamp32(on, lo.v[lo.n > 1 ? r : 0]);
         on->hi[r] = on_clamp32(on, hi.v[hi.n > 1 ? r : 0]);
     }

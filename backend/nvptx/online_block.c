@@ -90,6 +90,10 @@ Val on_element(On *on, int id, DType as, int r, int c) {
     return type_widen(l, l->type[id], as, v);
 }
 
+int on_element_at(const On *on, int r, int c) {
+    return r / 2 * on->t.j / 2 + c / 2 * 4 + r % 2 * 2 + c % 2;
+}
+
 /* ---- the body ---- */
 
 static bool is_words(const On *on, const TInst *i) {
@@ -172,7 +176,7 @@ static void show_scores(On *on, const OnBlock *b, const OnSlab *p) {
         for (int i = 0; i < f.n; i++) {
             int r = frag_coord(l, f.mask, i, on->o.rows);
             int c = frag_coord(l, f.mask, i, on->o.j) + p->from / 4;
-            f.v[i] = b->score[s][c / 2 * 4 + r * 2 + c % 2];
+            f.v[i] = b->score[s][on_element_at(on, r, c)];
         }
         l->value[on->o.score[s].carry] = f;
     }
@@ -182,7 +186,7 @@ static void show_scores(On *on, const OnBlock *b, const OnSlab *p) {
 
 static Frag rows_frag(On *on, const Val *v) {
     Frag f = frag_new(on->l, frag_live(on->l, axis_bit(on->o.rows)));
-    for (int r = 0; r < ROWS_HELD; r++) f.v[r] = v[r];
+    for (int r = 0; r < on->held; r++) f.v[r] = v[r];
     return f;
 }
 
@@ -204,13 +208,13 @@ void on_framed(On *on, OnBlock *b, OnSlab *p) {
 /* ---- all of it ---- */
 
 static void take_in(On *on, OnState *s, int k, Val (*part)[ROWS_HELD]) {
-    for (int r = 0; r < ROWS_HELD; r++)
+    for (int r = 0; r < on->held; r++)
         s->row[k][r] = on_join(on, on->o.row[k].c, s->row[k][r], part[k][r]);
 }
 
 void on_choose_frames(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]) {
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) {
+        for (int r = 0; r < on->held && on_is_frame(on, k); r++) {
             if (on->still[k] && !b->first) {
                 b->frame[k][r] = s->ref[k][r];
                 continue;
@@ -233,7 +237,7 @@ static void track(On *on, OnBlock *b, OnState *s) {
         const OnlineInst *step = on_step(on, on->o.row[k].step);
         for (int p = 0; p < b->slabs; p++) {
             on_slab_enter(on, &b->slab[p]);
-            for (int r = 0; r < ROWS_HELD; r++)
+            for (int r = 0; r < on->held; r++)
                 for (int c = 0; c < b->slab[p].cols / 4; c++) {
                     Val in = on_condition(on, b, &b->slab[p], step, r, c);
                     s->any[k][r] =
@@ -308,7 +312,7 @@ void on_block_values(On *on, OnBlock *b, OnState *s) {
         const TCarry *c = on->o.row[k].c;
         if (on_is_frame(on, k) || c->frame < 0) continue;
         int f = on_row_of(on, c->frame);
-        for (int r = 0; r < ROWS_HELD && !b->first && !on_is_still(on, c); r++) {
+        for (int r = 0; r < on->held && !b->first && !on_is_still(on, c); r++) {
             Val by = on_rescale(on, c, s->ref[f][r], b->frame[f][r], r);
             s->row[k][r] = LLVMBuildFMul(on->l->b, s->row[k][r], by, "");
         }
@@ -317,7 +321,7 @@ void on_block_values(On *on, OnBlock *b, OnState *s) {
     for (int k = 0; k < on->o.nrows; k++) {
         bool rests = on->still[k] ? !b->first && !on->idle[k] : !on_is_frame(on, k);
         if (on->o.row[k].c->frame < 0 && rests) take_in(on, s, k, now);
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k); r++) {
+        for (int r = 0; r < on->held && on_is_frame(on, k); r++) {
             if (on->lags && !b->first && !on->still[k])
                 s->row[k][r] = on_moved(on, s, k, r, now[k][r]);
         }
@@ -337,13 +341,12 @@ static void one_factor(On *on, OnBlock *b, int f, Val *value) {
     for (int p = 0; p < b->slabs; p++) {
         OnSlab *slab = &b->slab[p];
         on_slab_enter(on, slab);
-        for (int r = 0; r < ROWS_HELD; r++)
+        for (int r = 0; r < on->held; r++)
             for (int c = 0; c < slab->cols / 4; c++) {
                 int id = on->factor_value[f];
                 Val v = on_element(on, id, DT_f32, r, c);
                 v = on_taken(on, b, slab, step, sum, id, v, r, c);
-                int at = c + slab->from / 4;
-                value[at / 2 * 4 + r * 2 + at % 2] = v;
+                value[on_element_at(on, r, c + slab->from / 4)] = v;
             }
     }
 }
@@ -351,7 +354,7 @@ static void one_factor(On *on, OnBlock *b, int f, Val *value) {
 /* Before the wait for the products that still read the words of the block before: values alone. */
 void on_make_factors(On *on, OnBlock *b, OnState *s) {
     for (int f = 0; f < on->o.nfactors; f++) {
-        s->factor[f] = ARENA_ARRAY(on->l->arena, Val, on->t.j / 2);
+        s->factor[f] = ARENA_ARRAY(on->l->arena, Val, on->nelems);
         one_factor(on, b, f, s->factor[f]);
     }
 }

@@ -18,7 +18,7 @@
 #include "ir/online.h"
 
 enum {
-    ROWS_HELD = 2, /* of 64, by a thread */
+    ROWS_HELD = 4, /* at most, by a thread: 2 of every 64 */
     ON_BITS = 2    /* of bits of a thread's elements of a block's row */
 };
 
@@ -60,11 +60,18 @@ typedef struct OnRanges {
                             * tile's */
 } OnRanges;
 
+/* Where a factor's tile lies in global memory: its first line, and which line that is. */
+typedef struct OnFrom {
+    Val at, line; /* pointer, i32 */
+} OnFrom;
+
 typedef struct On {
     Wg w; /* the tile after the loop, and what all roles know */
     Lower *l;
     Online o;
     OnlineTiles t;
+    int held;          /* rows that a thread has */
+    int nsums, nelems; /* registers of a product's sums, of a block's elements */
     int map_q[ONLINE_SCORES], map_k[ONLINE_SCORES], map_v[ONLINE_PRODUCTS];
     int map_e[ONLINE_BROUGHT];
     VEC(OnPlace) places;     /* of pages */
@@ -115,6 +122,10 @@ typedef struct On {
     Val place_e[ONLINE_BROUGHT]; /* i32: of the thread in a box */
     Val desc_q[ONLINE_SCORES], desc_k[ONLINE_SCORES], desc_v[ONLINE_PRODUCTS];
     Val lo[ROWS_HELD], hi[ROWS_HELD]; /* i32: bounds of j, by row held */
+    /* where warps do all of it (online_mma.c, online_copy.c), of a thread, i32 */
+    Val place_rows, place_cols, first_line; /* in a buffer, where ldmatrix reads */
+    Val copy_line, copy_unit, copy_to;      /* what it copies; where that goes in a buffer */
+    OnFrom from_k[ONLINE_SCORES], from_v[ONLINE_PRODUCTS]; /* of the open tile, block 0 */
 } On;
 
 /* What goes from block to block. */
@@ -237,6 +248,8 @@ Ring on_brought_return(On *on, Ring at);
 void on_brought_guards(On *on, Kernel *k);
 
 /* ---- online_state.c ---- */
+/* The row held that register i belongs to, of a block or sums with so many columns. */
+int on_row_held(int i, int columns);
 OnState on_state_new(On *on);
 OnState on_state_copy(On *on, const OnState *from);
 int on_state_list(const On *on, OnState *s, Val **list); /* list NULL: how many */
@@ -285,6 +298,16 @@ void on_finish(On *on, OnState *s, Val item);
 Val on_some(On *on); /* i1: the group needs a block */
 void on_release(On *on, enum OnBar what, Val stage);
 
+/* ---- online_mma.c: scores of a block, which replace b's; its products, added to s ---- */
+void on_mma_scores(On *on, OnBlock *b, const OnState *s);
+void on_mma_products(On *on, OnState *s);
+
+/* ---- online_copy.c ---- */
+void on_copy_begin(On *on); /* of the open tile, which has blocks */
+/* Before the scores and the products of block i: what they need is there, copies go on. */
+void on_copy_scores(On *on, Val i, const OnState *s);
+void on_copy_products(On *on, Val i, const OnState *s);
+
 /* ---- online_skip.c: blocks of which the group needs none ---- */
 void on_skip(On *on, OnState *s);                             /* all of a tile */
 void on_skip_before(On *on, OnState *s);                      /* those before its first */
@@ -310,6 +333,7 @@ void on_slab_leave(On *on, OnSlab *p);
 void on_choose_frames(On *on, OnBlock *b, OnState *s, Val (*now)[ROWS_HELD]);
 void on_framed(On *on, OnBlock *b, OnSlab *p);          /* what follows in the block's frames */
 Val on_element(On *on, int id, DType as, int r, int c); /* at the open slab */
+int on_element_at(const On *on, int r, int c);          /* its register, of those of a block */
 const OnlineInst *on_step(const On *on, const TInst *step);
 
 /* ---- online_mask.c ---- */

@@ -84,8 +84,8 @@ static void meet_once(On *on, OnBlock *b, const Way *hot, const Way *cold, Map *
 static void meet_factors(On *on, const Way *hot, const Way *cold, OnState *s) {
     for (int f = 0; f < on->o.nfactors; f++) {
         Val *was = hot->s.factor[f], *is = cold->s.factor[f];
-        s->factor[f] = ARENA_ARRAY(on->l->arena, Val, on->t.j / 2);
-        for (int e = 0; e < on->t.j / 2; e++)
+        s->factor[f] = ARENA_ARRAY(on->l->arena, Val, on->nelems);
+        for (int e = 0; e < on->nelems; e++)
             s->factor[f][e] = meet(on->l, hot, cold, was[e], is[e]);
     }
 }
@@ -93,7 +93,7 @@ static void meet_factors(On *on, const Way *hot, const Way *cold, OnState *s) {
 static void meet_rows(On *on, const Way *hot, const Way *cold, Val (*to)[ROWS_HELD],
                       Val (*was)[ROWS_HELD], Val (*is)[ROWS_HELD]) {
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD; r++)
+        for (int r = 0; r < on->held; r++)
             if (is[k][r]) to[k][r] = meet(on->l, hot, cold, was[k][r], is[k][r]);
 }
 
@@ -116,7 +116,7 @@ static Val must_move(On *on, const OnBlock *b, const OnState *s, Val (*now)[ROWS
         const TCarry *y = &on->o.loop->carries.v[c];
         if (y->frame < 0 || on_is_still(on, y)) continue;
         int f = on_row_of(on, y->frame);
-        for (int r = 0; r < ROWS_HELD; r++) {
+        for (int r = 0; r < on->held; r++) {
             Val to = on_usable(on, on->o.row[f].c, joined(on, s, f, r, now[f][r]));
             must = LLVMBuildOr(l->b, must, on_moves_far(on, y, b->frame[f][r], to, r), "");
         }
@@ -136,7 +136,7 @@ static void meet_used(On *on, OnBlock *b, const Way *hot, const Way *cold) {
 
 static void move_frames(On *on, OnBlock *b, const OnState *s, Val (*now)[ROWS_HELD]) {
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k) && !on->still[k]; r++)
+        for (int r = 0; r < on->held && on_is_frame(on, k) && !on->still[k]; r++)
             b->frame[k][r] = on_usable(on, on->o.row[k].c, on_moved(on, s, k, r, now[k][r]));
 }
 
@@ -210,7 +210,7 @@ static void far_functions(On *on, Way *w) {
 
 /* Conditions are short: they are made again, not kept for other code. */
 static void conditions_anew(On *on, OnBlock *b) {
-    for (int r = 0; r < ROWS_HELD && b->masked; r++)
+    for (int r = 0; r < on->held && b->masked; r++)
         for (int w = 0; w < ON_BITS; w++)
             if (b->in[r][w]) b->in[r][w] = ptx_opaque(on->l, b->in[r][w]);
 }
@@ -240,7 +240,7 @@ void on_near_ways(On *on, OnBlock *b, OnState *s, const OnReach *reach, Val (*no
     Lower *l = on->l;
     Val left = on_near_left(on, reach);
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && is_base(on, b, k); r++)
+        for (int r = 0; r < on->held && is_base(on, b, k); r++)
             now[k][r] = on_near_row(on, k, now[k][r]);
     if (on->lags && !b->first) {
         on_choose_frames(on, b, s, now);

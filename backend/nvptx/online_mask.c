@@ -154,7 +154,7 @@ static void bits_before(On *on, Val end, Val *word) {
 
 void on_mask_open(On *on, OnBlock *b) {
     Lower *l = on->l;
-    for (int r = 0; r < ROWS_HELD && b->masked; r++) {
+    for (int r = 0; r < on->held && b->masked; r++) {
         Val lo[ON_BITS], hi[ON_BITS];
         if (on->cut_hi) bits_before(on, LLVMBuildSub(l->b, on->hi[r], b->at, ""), hi);
         if (on->cut_lo) bits_before(on, LLVMBuildSub(l->b, on->lo[r], b->at, ""), lo);

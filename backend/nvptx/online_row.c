@@ -39,7 +39,7 @@ bool on_tracks(const On *on, int row) {
 void on_rows_init(On *on, OnState *s) {
     Lower *l = on->l;
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD; r++) {
+        for (int r = 0; r < on->held; r++) {
             const TCarry *c = on->o.row[k].c;
             s->row[k][r] = s->ref[k][r] = identity(l, c->red, c->type);
             s->any[k][r] = LLVMConstInt(l->i1, 0, 0);
@@ -124,14 +124,14 @@ static void fold_row(On *on, OnBlock *b, const OnSlab *p, const OnlineRow *x, in
 void on_rows_fold(On *on, OnBlock *b, const OnSlab *p, bool framed, OnChains chain) {
     on_slab_enter(on, p);
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && (on->o.row[k].c->frame >= 0) == framed; r++)
+        for (int r = 0; r < on->held && (on->o.row[k].c->frame >= 0) == framed; r++)
             if (b->first || !on->idle[k]) fold_row(on, b, p, &on->o.row[k], r, chain[k][r]);
 }
 
 void on_rows_join(On *on, bool framed, OnChains chain, Val (*out)[ROWS_HELD]) {
     for (int k = 0; k < on->o.nrows; k++) {
         const TCarry *c = on->o.row[k].c;
-        for (int r = 0; r < ROWS_HELD && (c->frame >= 0) == framed; r++) {
+        for (int r = 0; r < on->held && (c->frame >= 0) == framed; r++) {
             out[k][r] = chain[k][r][0];
             for (int n = 1; n < CHAINS; n++)
                 if (chain[k][r][n]) out[k][r] = on_join(on, c, out[k][r], chain[k][r][n]);
@@ -182,13 +182,13 @@ static int tracked_like(const On *on, const TCarry *c) {
 
 void on_rows_ref(On *on, OnState *s) {
     for (int k = 0; k < on->o.nrows && !on->lags; k++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, k) && !on->still[k]; r++)
+        for (int r = 0; r < on->held && on_is_frame(on, k) && !on->still[k]; r++)
             s->ref[k][r] = s->row[k][r];
 }
 
 void on_rows_quad(On *on, OnState *s) {
     for (int k = 0; k < on->o.nrows; k++) /* frames that move are joined already */
-        for (int r = 0; r < ROWS_HELD && (!on_is_frame(on, k) || on->still[k]) && !on->idle[k]; r++)
+        for (int r = 0; r < on->held && (!on_is_frame(on, k) || on->still[k]) && !on->idle[k]; r++)
             s->row[k][r] = on_quad(on, on->o.row[k].c, s->row[k][r]);
 }
 
@@ -199,18 +199,18 @@ void on_rows_finish(On *on, OnState *s, int n) {
         const TCarry *c = on->o.product[p].c;
         if (c->frame < 0) continue;
         Val by[ROWS_HELD];
-        for (int r = 0; r < ROWS_HELD; r++) by[r] = to_true(on, s, c, tracked_like(on, c), r);
+        for (int r = 0; r < on->held; r++) by[r] = to_true(on, s, c, tracked_like(on, c), r);
         for (int i = 0; i < n; i++)
-            s->acc[p][i] = LLVMBuildFMul(l->b, s->acc[p][i], by[i / 2 % 2], "");
+            s->acc[p][i] = LLVMBuildFMul(l->b, s->acc[p][i], by[on_row_held(i, on->t.out.n)], "");
     }
     for (int k = 0; k < on->o.nrows; k++) {
         const TCarry *c = on->o.row[k].c;
-        for (int r = 0; r < ROWS_HELD && c->frame >= 0; r++)
+        for (int r = 0; r < on->held && c->frame >= 0; r++)
             s->row[k][r] = LLVMBuildFMul(l->b, s->row[k][r], to_true(on, s, c, k, r), "");
     }
     for (int k = 0; k < on->o.nrows; k++) {
         const TCarry *c = on->o.row[k].c;
-        for (int r = 0; r < ROWS_HELD && c->has_finish; r++) {
+        for (int r = 0; r < on->held && c->has_finish; r++) {
             Val some = came(on, s, k, r);
             if (!some) continue;
             Val empty = c->type == DT_f32 ? const_real(l, c->finish)

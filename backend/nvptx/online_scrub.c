@@ -5,7 +5,8 @@
  * do, the groups put together, block by block, which elements of j some row has: each thread that
  * of its rows and columns, a warp by shuffles, the groups through shared memory, of which a buffer
  * of the products' ring has words of its own, so that who is slow still reads what he has to. Most
- * often nothing is left out, or this is not asked for (ir/online_holes.c). Group 0 writes.
+ * often nothing is left out, or this is not asked for (ir/online_holes.c). Group 0 writes. Where
+ * threads copy, they leave out what bounds do (online_copy.c).
  */
 #include "backend/nvptx/online_int.h"
 
@@ -33,7 +34,8 @@ typedef Val IsOut(On *on, const void *ctx, Val row, int line);
  * groups: the branch is theirs together. */
 static void zero_lines(On *on, const OnState *s, int only, IsOut *is_out, const void *ctx) {
     Lower *l = on->l;
-    ptx_mbar_wait(l, on_full(on, BAR_V, s->v.stage), s->v.phase);
+    Val stage = on->t.sync ? s->k.stage : s->v.stage;
+    if (!on->t.sync) ptx_mbar_wait(l, on_full(on, BAR_V, stage), s->v.phase);
     LLVMBasicBlockRef mine = block_new(l, "zeros"), after = block_new(l, "meet");
     Val zero = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.group, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, zero, mine, after);
@@ -51,11 +53,11 @@ static void zero_lines(On *on, const OnState *s, int only, IsOut *is_out, const 
         LLVMBuildCondBr(l->b, out[n], store, next);
         block_enter(l, store);
         for (int p = 0; p < on->o.nproducts; p++)
-            if (only < 0 || p == only) zero_line(on, p, s->v.stage, row[n], unit);
+            if (only < 0 || p == only) zero_line(on, p, stage, row[n], unit);
         LLVMBuildBr(l->b, next);
         block_enter(l, next);
     }
-    ptx_fence_async(l);
+    if (!on->t.sync) ptx_fence_async(l);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
     meet(on);
@@ -76,7 +78,7 @@ static Val out_of_bounds(On *on, const void *ctx, Val row, int line) {
 
 void on_scrub_end(On *on, const OnState *s, Val i, bool end) {
     Lower *l = on->l;
-    if (!on->o.nproducts || !(end ? on->scrub_hi : on->scrub_lo)) return;
+    if (!on->o.nproducts || on->t.sync || !(end ? on->scrub_hi : on->scrub_lo)) return;
     LLVMBasicBlockRef cut = block_new(l, "scrub"), after = block_new(l, "scrubbed");
     Val from = LLVMBuildMul(l->b, i, i32c(l, on->t.j), ""), n = i32c(l, on->t.j);
     End e = {LLVMBuildSub(l->b, end ? on->hi_most : on->lo_least, from, ""), end};
@@ -103,7 +105,7 @@ void on_scrub_note(On *on, OnBlock *b, int p) {
         on_slab_enter(on, slab);
         for (int c = 0; c < slab->cols / 4; c++) {
             Val any = LLVMConstInt(l->i1, 0, 0);
-            for (int r = 0; r < ROWS_HELD; r++) {
+            for (int r = 0; r < on->held; r++) {
                 Val in = on_condition(on, b, slab, step, r, c), row = l->axis[on->o.rows].in[r];
                 if (row) in = in ? LLVMBuildAnd(l->b, in, row, "") : row;
                 any = LLVMBuildOr(l->b, any, in ? in : LLVMConstInt(l->i1, 1, 0), "");
@@ -121,7 +123,8 @@ void on_scrub_note(On *on, OnBlock *b, int p) {
 static Val words_at(On *on, const OnState *s, int p, int word) {
     Lower *l = on->l;
     int warps = 4 * on->t.out.groups, set = on->t.used_words * 4 * warps * 4;
-    Val slot = on->t.stages > 1 ? s->v.stage : s->v.phase; /* another one for the next block */
+    Ring ring = on->t.sync ? s->k : s->v;
+    Val slot = on->t.stages > 1 ? ring.stage : ring.phase; /* another one for the next block */
     Val at = LLVMBuildAdd(l->b, on->w.smem, i32c(l, on->t.used_at + p * set), "");
     at = wg_at_stage(&on->w, at, slot, on->o.nproducts * set);
     Val quarter = LLVMBuildAnd(l->b, on->w.tid, i32c(l, 3), "");
@@ -144,7 +147,8 @@ static void tell(On *on, const OnBlock *b, const OnState *s) {
     Val lane = LLVMBuildAnd(l->b, on->w.tid, i32c(l, 31), "");
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntULT, lane, i32c(l, 4), ""), store, after);
     block_enter(l, store);
-    Val warp = LLVMBuildSub(l->b, LLVMBuildLShr(l->b, on->w.tid, i32c(l, 5), ""), i32c(l, 4), "");
+    Val warp = LLVMBuildLShr(l->b, on->w.tid, i32c(l, 5), "");
+    if (!on->t.sync) warp = LLVMBuildSub(l->b, warp, i32c(l, 4), ""); /* those that load */
     for (int p = 0; p < on->o.nproducts; p++)
         for (int w = 0; w < on->t.used_words && on->o.product[p].holes; w++)
             ptx_store_shared(l, 4, wg_at_stage(&on->w, words_at(on, s, p, w), warp, 4), word[p][w]);

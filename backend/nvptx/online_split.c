@@ -192,7 +192,7 @@ static void write_record(On *on, Val to, OnState *s, int r) {
 /* The four threads of a row know whether something came to it. */
 static void join_any(On *on, OnState *s) {
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD && on_tracks(on, k); r++)
+        for (int r = 0; r < on->held && on_tracks(on, k); r++)
             s->any[k][r] = on_any_of_row(on, s->any[k][r]);
 }
 
@@ -202,7 +202,7 @@ static void write_part(On *on, const OnWork *k, OnState *s) {
     on_rows_quad(on, s);
     join_any(on, s);
     write_sums(on, to, s);
-    for (int r = 0; r < ROWS_HELD; r++) write_record(on, to, s, r);
+    for (int r = 0; r < on->held; r++) write_record(on, to, s, r);
 }
 
 /* ---- who is last ---- */

@@ -7,6 +7,10 @@
 
 /* ---- the state, as a list ---- */
 
+int on_row_held(int i, int columns) {
+    return i / (columns / 2) * 2 + i / 2 % 2;
+}
+
 static void put(Val **list, int *n, Val *v) {
     if (list) list[*n] = v;
     ++*n;
@@ -16,15 +20,20 @@ static void put(Val **list, int *n, Val *v) {
 int on_state_list(const On *on, OnState *s, Val **list) {
     int n = 0;
     for (int p = 0; p < on->o.nproducts; p++)
-        for (int i = 0; i < on->t.out.n / 2; i++) put(list, &n, &s->acc[p][i]);
-    for (int f = 0; f < on->o.nfactors; f++)
-        for (int i = 0; i < on->t.j / 4; i++) put(list, &n, &s->factor[f][i]);
+        for (int i = 0; i < on->nsums; i++) put(list, &n, &s->acc[p][i]);
+    for (int f = 0; f < on->o.nfactors && !on->t.sync; f++)
+        for (int i = 0; i < on->nelems / 2; i++) put(list, &n, &s->factor[f][i]);
     for (int k = 0; k < on->o.nrows; k++)
-        for (int r = 0; r < ROWS_HELD; r++) {
+        for (int r = 0; r < on->held; r++) {
             put(list, &n, &s->row[k][r]);
             if ((on->lags || on->still[k]) && on_is_frame(on, k)) put(list, &n, &s->ref[k][r]);
             if (on_tracks(on, k)) put(list, &n, &s->any[k][r]);
         }
+    if (on->t.sync) { /* one ring; online_scrub.c alone asks for its phase */
+        if (on->t.stages > 1) put(list, &n, &s->k.stage);
+        if (on->t.used_words && on->t.stages == 1) put(list, &n, &s->k.phase);
+        return n;
+    }
     put(list, &n, &s->k.stage), put(list, &n, &s->k.phase);
     put(list, &n, &s->v.stage), put(list, &n, &s->v.phase);
     if (on->t.nbrought) put(list, &n, &s->e.stage), put(list, &n, &s->e.phase);
@@ -34,13 +43,14 @@ int on_state_list(const On *on, OnState *s, Val **list) {
 OnState on_state_new(On *on) {
     OnState s = {0};
     Arena *a = on->l->arena;
-    for (int p = 0; p < on->o.nproducts; p++) s.acc[p] = ARENA_ARRAY(a, Val, on->t.out.n / 2);
-    for (int f = 0; f < on->o.nfactors; f++) s.factor[f] = ARENA_ARRAY(a, Val, on->t.j / 4);
+    for (int p = 0; p < on->o.nproducts; p++) s.acc[p] = ARENA_ARRAY(a, Val, on->nsums);
+    for (int f = 0; f < on->o.nfactors; f++) s.factor[f] = ARENA_ARRAY(a, Val, on->nelems / 2);
     return s;
 }
 
 OnState on_state_copy(On *on, const OnState *from) {
     OnState s = on_state_new(on), f = *from;
+    s.k = from->k;
     int n = on_state_list(on, &s, NULL);
     Val **to = ARENA_ARRAY(on->l->arena, Val *, n), **of = ARENA_ARRAY(on->l->arena, Val *, n);
     on_state_list(on, &s, to);
@@ -101,7 +111,7 @@ static int list_known(On *on, Val **list) {
                     &on->mine.end, &on->mine.whole, &on->mine.beyond};
     int n = 0;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) put(list, &n, known[k]);
-    for (int r = 0; r < ROWS_HELD; r++) put(list, &n, &on->lo[r]), put(list, &n, &on->hi[r]);
+    for (int r = 0; r < on->held; r++) put(list, &n, &on->lo[r]), put(list, &n, &on->hi[r]);
     for (int a = 0; a < l->t->ngrid; a++)
         for (int k = 0; l->axis[a].open && k < l->axis[a].count; k++) {
             put(list, &n, &l->axis[a].e[k]);

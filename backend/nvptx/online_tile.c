@@ -6,6 +6,7 @@
  *     wait for the products' factors of the block before; issue its products
  *     wait until the scores are made; compute all that follows (online_block.c)
  *     wait until the products are made; move their sums to the block's frame; round its factors
+ * Where warps do all of it (online_mma.c) they make the block's scores and then its own products.
  * The first block has no products before it, and takes its own frame. Blocks that hang over a bound
  * of j are masked, in loops of their own. Where blocks are picked, each says which is next, and
  * whether it is masked.
@@ -16,6 +17,7 @@
 
 /* What wgmma has read, all warps of a group have; words that lie beside it, each for itself. */
 void on_release(On *on, enum OnBar what, Val stage) {
+    if (on->t.sync) return;
     bool words = on->t.out.picked && what != BAR_V;
     if (words) ptx_sync_warp(on->l);
     ptx_mbar_arrive(on->l, on_empty(on, what, stage), words ? on->w.lane0 : on->w.leader);
@@ -65,7 +67,7 @@ static void issue_products(On *on, OnState *s) {
 }
 
 static void wait_scores(On *on, OnBlock *b, int pending) {
-    int n = on->t.j / 2, all = n * on->o.nscores;
+    int n = on->nelems, all = n * on->o.nscores;
     Val *v = ARENA_ARRAY(on->l->arena, Val, all);
     for (int k = 0; k < on->o.nscores; k++)
         for (int i = 0; i < n; i++) v[k * n + i] = b->score[k][i];
@@ -78,9 +80,22 @@ static void wait_scores(On *on, OnBlock *b, int pending) {
 static void wait_products(On *on, OnState *s) {
     if (!on->o.nproducts) return;
     ptx_wgmma_wait_group(on->l, 0);
-    for (int p = 0; p < on->o.nproducts; p++) ptx_hold(on->l, on->t.out.n / 2, s->acc[p]);
+    for (int p = 0; p < on->o.nproducts; p++) ptx_hold(on->l, on->nsums, s->acc[p]);
     on_release(on, BAR_V, s->v.stage);
     s->v = on_next(on, s->v, on->t.stages);
+}
+
+/* ---- the same where warps do all of it ---- */
+
+static void make_scores(On *on, OnBlock *b, OnState *s, Val i) {
+    on_block_early(on, b);
+    on_copy_scores(on, i, s);
+    on_mma_scores(on, b, s);
+}
+
+static void make_products(On *on, OnState *s) {
+    on_mma_products(on, s);
+    s->k = on_next(on, s->k, on->t.stages);
 }
 
 /* ---- turns ----------------------------------------------------------------------------------
@@ -121,9 +136,9 @@ static void round_factors(On *on, OnState *s) {
     for (int f = 0; f < on->o.nfactors; f++) {
         Val *v = s->factor[f];
         bool bf16 = on->factor_type[f] == DT_bf16;
-        ptx_hold(on->l, on->t.j / 2, v);
-        Val *words = ARENA_ARRAY(on->l->arena, Val, on->t.j / 4);
-        for (int i = 0; i < on->t.j / 4; i++)
+        ptx_hold(on->l, on->nelems, v);
+        Val *words = ARENA_ARRAY(on->l->arena, Val, on->nelems / 2);
+        for (int i = 0; i < on->nelems / 2; i++)
             words[i] = ptx_cvt_pair(on->l, bf16, v[2 * i], v[2 * i + 1]);
         s->factor[f] = words;
     }
@@ -135,10 +150,12 @@ static void move_sums(On *on, const OnBlock *b, OnState *s) {
         if (c->frame < 0 || on_is_still(on, c)) continue;
         int f = on_row_of(on, c->frame);
         Val by[ROWS_HELD];
-        for (int r = 0; r < ROWS_HELD; r++)
+        for (int r = 0; r < on->held; r++)
             by[r] = on_rescale(on, c, s->ref[f][r], b->frame[f][r], r);
-        for (int i = 0; i < on->t.out.n / 2; i++)
-            s->acc[p][i] = LLVMBuildFMul(on->l->b, s->acc[p][i], by[i / 2 % 2], "");
+        for (int i = 0; i < on->nsums; i++) {
+            Val move = by[on_row_held(i, on->t.out.n)];
+            s->acc[p][i] = LLVMBuildFMul(on->l->b, s->acc[p][i], move, "");
+        }
     }
 }
 
@@ -159,7 +176,8 @@ typedef struct Before {
 static OnState one_block(On *on, const OnState *before, Val i, OnBlock b, Val q, Val *next,
                          Before k) {
     Lower *l = on->l;
-    OnState s = on_state_copy(on, before), *sums = k.old ? k.old : b.first ? NULL : &s;
+    bool sync = on->t.sync;
+    OnState s = on_state_copy(on, before), *sums = k.old ? k.old : b.first || sync ? NULL : &s;
     Map narrow = l->narrow, wide = l->wide, reals = l->reals;
     on_forget(on);
     bool turns = l->s->pingpong;
@@ -171,17 +189,21 @@ static OnState one_block(On *on, const OnState *before, Val i, OnBlock b, Val q,
         on_skip_before(on, &s);
     }
     on_block_open(on, &b, i);
-    if (turns) on_turn_wait(on);
-    issue_scores(on, &b, &s, q);
-    if (sums) issue_products(on, sums);
-    if (turns) on_turn_pass(on);
-    on_brought_wait(on, &b, s.e);
-    on_block_early(on, &b);
-    if (on->t.nbrought) s.e = on_next(on, s.e, on->t.bring);
-    wait_scores(on, &b, sums && on->o.nproducts ? 1 : 0);
+    if (sync)
+        make_scores(on, &b, &s, i);
+    else {
+        if (turns) on_turn_wait(on);
+        issue_scores(on, &b, &s, q);
+        if (sums) issue_products(on, sums);
+        if (turns) on_turn_pass(on);
+        on_brought_wait(on, &b, s.e);
+        on_block_early(on, &b);
+        if (on->t.nbrought) s.e = on_next(on, s.e, on->t.bring);
+        wait_scores(on, &b, sums && on->o.nproducts ? 1 : 0);
+    }
     if (next) *next = ptx_shfl_first(l, b.next);
     on_release(on, BAR_K, s.k.stage);
-    s.k = on_next(on, s.k, on->t.stages);
+    if (!sync) s.k = on_next(on, s.k, on->t.stages);
     OnState old = s;
     on_block_values(on, &b, &s);
     on_block_factors(on, &b, &s);
@@ -194,14 +216,16 @@ static OnState one_block(On *on, const OnState *before, Val i, OnBlock b, Val q,
     if (!b.first) {
         OnState in = s; /* the frames that the sums are in */
         for (int f = 0; f < on->o.nrows; f++)
-            for (int r = 0; r < ROWS_HELD; r++) in.ref[f][r] = old.ref[f][r];
+            for (int r = 0; r < on->held; r++) in.ref[f][r] = old.ref[f][r];
         move_sums(on, &b, &in);
     }
     round_factors(on, &s);
+    if (sync) on_copy_products(on, i, &s);
     on_scrub_holes(on, &b, &s);
+    if (sync) make_products(on, &s);
     if (b.first) on_scrub_end(on, &s, i, true);
     for (int f = 0; f < on->o.nrows; f++)
-        for (int r = 0; r < ROWS_HELD && on_is_frame(on, f); r++)
+        for (int r = 0; r < on->held && on_is_frame(on, f); r++)
             s.ref[f][r] =
                 on->still[f] ? b.frame[f][r] : on_frame_left(on, f, s.row[f][r], b.frame[f][r]);
     l->narrow = narrow, l->wide = wide, l->reals = reals;
@@ -252,6 +276,7 @@ OnState on_blocks(On *on, const OnState *first, Val q) {
 }
 
 void on_last_products(On *on, OnState *s, const OnRanges *was) {
+    if (on->t.sync) return;
     issue_products(on, s);
     wait_products(on, s);
     on_skip_after(on, s, was);
@@ -259,6 +284,7 @@ void on_last_products(On *on, OnState *s, const OnRanges *was) {
 
 static OnState all_blocks(On *on, const OnState *start, Val q) {
     OnRanges was = on_ranges(on);
+    if (on->t.sync) on_copy_begin(on);
     OnState s = on_first_block(on, start, q, NULL, NULL);
     s = on_blocks(on, &s, q);
     on_last_products(on, &s, &was);
@@ -345,9 +371,9 @@ static OnState picked_blocks(On *on, OnState s, Val q, Val word) {
 static void emit_after(On *on, OnState *s, Val row) {
     Lower *l = on->l;
     on_rows_quad(on, s);
-    on_after_rows(on, s, on->t.out.n / 2);
+    on_after_rows(on, s, on->nsums);
     if (on->o.cols < 0) return;
-    Acc acc = {on->t.out.n / 2, s->acc[0], on->t.out.n};
+    Acc acc = {on->nsums, s->acc[0], on->t.out.n};
     on->w.m.carry = on->o.product[0].c->id;
     on->w.nmore = on->o.nproducts - 1;
     for (int p = 1; p < on->o.nproducts; p++)
@@ -369,7 +395,7 @@ Val on_cols_by(On *on, int n) {
 /* i64, of the group's first row. */
 static Val group_row(On *on) {
     Lower *l = on->l;
-    Val row = LLVMBuildZExt(l->b, on_rows_by(on, 64), l->i64, "");
+    Val row = LLVMBuildZExt(l->b, on_rows_by(on, on->t.out.group_rows), l->i64, "");
     return LLVMBuildAdd(l->b, on->row0, row, "");
 }
 
@@ -430,9 +456,9 @@ OnState on_nothing(On *on, Ring k) {
     OnState s = on_state_new(on);
     on_rows_init(on, &s);
     for (int p = 0; p < on->o.nproducts; p++)
-        for (int i = 0; i < on->t.out.n / 2; i++) s.acc[p][i] = const_real(l, 0);
+        for (int i = 0; i < on->nsums; i++) s.acc[p][i] = const_real(l, 0);
     for (int f = 0; f < on->o.nfactors; f++)
-        for (int i = 0; i < on->t.j / 4; i++) s.factor[f][i] = i32c(l, 0);
+        for (int i = 0; i < on->nelems / 2; i++) s.factor[f][i] = i32c(l, 0);
     s.k = s.v = s.e = k; /* e: of who has one */
     return s;
 }
@@ -461,7 +487,7 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     on_begin(on, item);
     OnState s = on_nothing(on, r.k);
     s.e = r.e;
-    ptx_mbar_wait(l, on_full(on, BAR_Q, r.q.stage), r.q.phase);
+    if (!on->t.sync) ptx_mbar_wait(l, on_full(on, BAR_Q, r.q.stage), r.q.phase);
     LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "finished");
     LLVMBasicBlockRef none = block_new(l, "none");
     OnPicked p = picked ? on_pick_hear_rows(on, r.q.stage) : (OnPicked){0};
@@ -471,7 +497,8 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     block_enter(l, none);
     OnState skipped = s;
     on_skip(on, &skipped);
-    wg_meet(&on->w); /* as products do: no warp still waits for what is released now */
+    if (!on->t.sync)
+        wg_meet(&on->w); /* as products do: no warp still waits for what is released now */
     LLVMBuildBr(l->b, done);
     none = LLVMGetInsertBlock(l->b);
     block_enter(l, some);
@@ -486,6 +513,11 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     on_state_list(on, &end, at);
     for (int i = 0; i < n; i++) LLVMAddIncoming(*phi[i], at[i], &from, 1);
     if (!over_rows(on)) on_release(on, BAR_Q, r.q.stage);
+    if (on->t.sync && on->t.out.split == 1) {
+        on_finish(on, &all, item);
+        wg_uniform_end(&on->w, uniform);
+        return r;
+    }
     OnWork k = on_work(on, ptx_opaque(l, item)); /* again, so that the loop has its registers */
     on_place(on, k.tile);
     OnRings out = {all.k, on_next(on, r.q, on->t.ahead), on->t.nbrought ? all.e : r.e, r.p};

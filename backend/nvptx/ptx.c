@@ -15,6 +15,10 @@ Val ptx_tid(Lower *l) {
     return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, 0, NULL, 0);
 }
 
+Val ptx_tid_now(Lower *l) {
+    return ptx_asm(l, "mov.u32 $0, %tid.x;", "=r", ASM_EFFECT, l->i32, NULL, 0);
+}
+
 Val ptx_ctaid(Lower *l) {
     return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL, 0);
 }

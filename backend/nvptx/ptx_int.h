@@ -16,9 +16,10 @@ typedef enum AsmEffect { ASM_PURE, ASM_EFFECT, ASM_TOGETHER } AsmEffect;
 Val ptx_asm(Lower *l, const char *text, const char *constraints, AsmEffect effect, Ty ret, Val *arg,
             unsigned n);
 
-Val ptx_tid(Lower *l);    /* threadIdx.x, i32; at the entry */
-Val ptx_ctaid(Lower *l);  /* blockIdx.x, i32; at the entry */
-Val ptx_nctaid(Lower *l); /* gridDim.x, i32; at the entry */
+Val ptx_tid(Lower *l);     /* threadIdx.x, i32; at the entry */
+Val ptx_tid_now(Lower *l); /* the same here, read again: a register less until then */
+Val ptx_ctaid(Lower *l);   /* blockIdx.x, i32; at the entry */
+Val ptx_nctaid(Lower *l);  /* gridDim.x, i32; at the entry */
 
 void ptx_barrier(Lower *l);                  /* bar.sync 0 */
 Val ptx_shfl_xor(Lower *l, Val v, int mask); /* i32, f32 or i64; whole warps */

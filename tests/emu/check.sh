@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
 # emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states,
-# emu_picks, emu_split, emu_rows).
+# emu_picks, emu_split, emu_rows, emu_edges80).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
@@ -9,7 +9,8 @@
 # seed with tasks in another order. cases: at the sizes of their "# run:" lines, large ones left out.
 # gemm, vectors, reduce, states: every tensor-core variant by force, ragged, with 132 multiprocessors and
 # with 2, so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product;
-# states: of those in moving frames. edges: the rows of edges.txt, each variant at two of the sizes.
+# states: of those in moving frames. edges: the rows of edges.txt, each variant at two of the sizes;
+# edges80: those for sm_80, of each row a third.
 # picks: attention where data leave out blocks, and how many. split: loops over j in parts, by force and by
 # the rule. rows: rows.fk, each variant by force at lengths that fill it, that do not, and ragged ones where it
 # takes them; one that never runs is a fault.
@@ -171,17 +172,19 @@ reduce() { # FILE M N K M N K: the second with few multiprocessors
     done
 }
 
-# The rows of edges.txt: a fn, its variants for loops with carries, sizes.
-edges() {
-    local ids file fn all sizes variants v k before turn=0 last=
+# The rows of edges.txt: a fn, its variants for loops with carries (every EACH-th in turn), sizes.
+edges() { # EACH [OPTIONS]
+    local ids file fn all sizes variants v k before turn=0 last= each=$1
+    shift
     while IFS='|' read -r ids file fn all; do
-        [ "$file" = "$last" ] || module "tests/cases/${file// /}.fk" || continue
+        [ "$file" = "$last" ] || module "tests/cases/${file// /}.fk" "$@" || continue
         last=$file
         variants=$("$fkrun" --list --fn="${fn// /}" "$mod" | grep -oE 'variant=online_[^ ]*' | sort -u)
         : > "$work/cases"
         IFS=';' read -ra sizes <<< "$all"
         for v in $variants; do
             for k in 0 1; do
+                [ $((turn % each)) = 0 ] || continue
                 echo "--device=emu --check --check-seconds=5 --fn=${fn// /} --$v$(
                     sed -E 's/(^| )([A-Z]=)/\1-s \2/g' <<< "${sizes[(turn + k) % ${#sizes[@]}]}") $mod" >> "$work/cases"
             done
@@ -278,7 +281,8 @@ split() {
 }
 
 case $what in
-edges) edges ;;
+edges) edges 1 ;;
+edges80) edges 3 --arch=sm_80 ;;
 examples) drawn examples/*.fk ;;
 programs) drawn tests/programs/*.fk ;;
 cases) cases ;;
