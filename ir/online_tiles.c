@@ -179,8 +179,8 @@ static bool read_tiles(const Schedule *s, const Online *o, OnlineTiles *w, Str *
  * next block is made, or at once; some more. */
 static int registers(const Online *o, const OnlineTiles *w) {
     int sums = o->nproducts * w->out.n / 2;
-    int most = o->nfactors > o->nscores ? o->nfactors : o->nscores;
-    if (w->sync) return (sums + most * w->j / 2) * w->out.group_rows / 64;
+    int each = w->out.group_rows / 64;
+    if (w->sync) return (sums + (o->nscores + o->nfactors) * w->j / 2 - w->j / 2) * each;
     return sums + o->nscores * w->j / 2 + o->nfactors * w->j / 4;
 }
 

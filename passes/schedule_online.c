@@ -76,8 +76,6 @@ static const Shape sync_shapes[] = {
      .tile = 3000, .masked = 900},
     {NARROW, .groups = 1, .rows = 64, .block = 64, .stages = 2, .regs = 128, .percent = 45,
      .tile = 3000, .masked = 900},
-    {MIDDLE, .groups = 1, .rows = 128, .block = 64, .stages = 1, .regs = 255, .percent = 60,
-     .tile = 3000, .masked = 900},
     {MIDDLE, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 59,
      .tile = 3000, .masked = 900},
     {MIDDLE, .groups = 1, .rows = 128, .block = 32, .stages = 2, .regs = 255, .percent = 58,

@@ -189,7 +189,7 @@ static Val before(On *on, Val i, int n) {
 
 /* Groups of later blocks while a block waits for its own. */
 static void wait_and_meet(On *on) {
-    ptx_copy_wait(on->l, (on->o.nproducts ? 2 : 1) * (on->t.stages - 1));
+    ptx_copy_wait(on->l, 2 * (on->t.stages - 1));
     ptx_barrier(on->l);
 }
 
@@ -231,8 +231,7 @@ void on_copy_begin(On *on) {
     copy_rows(on);
     for (int n = 0; n < on->t.stages; n++) {
         copy_block(on, BAR_K, before(on, on->end, n + 1), i32c(l, n));
-        if (n + 1 < on->t.stages && on->o.nproducts)
-            copy_block(on, BAR_V, before(on, on->end, n + 1), i32c(l, n));
+        if (n + 1 < on->t.stages) copy_block(on, BAR_V, before(on, on->end, n + 1), i32c(l, n));
     }
 }
 
@@ -240,16 +239,12 @@ void on_copy_scores(On *on, Val i, const OnState *s) {
     Lower *l = on->l;
     int n = on->t.stages - 1;
     wait_and_meet(on);
-    if (!on->o.nproducts) return;
     Val none = LLVMBuildICmp(l->b, LLVMIntEQ, s->k.stage, i32c(l, 0), "");
     Val stage = LLVMBuildSelect(l->b, none, i32c(l, n), before(on, s->k.stage, 1), "");
     copy_block(on, BAR_V, before(on, i, n), stage);
 }
 
 void on_copy_products(On *on, Val i, const OnState *s) {
-    if (on->o.nproducts)
-        wait_and_meet(on);
-    else
-        ptx_barrier(on->l);
+    wait_and_meet(on);
     copy_block(on, BAR_K, before(on, i, on->t.stages), s->k.stage);
 }

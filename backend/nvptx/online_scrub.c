@@ -78,7 +78,8 @@ static Val out_of_bounds(On *on, const void *ctx, Val row, int line) {
 
 void on_scrub_end(On *on, const OnState *s, Val i, bool end) {
     Lower *l = on->l;
-    if (!on->o.nproducts || on->t.sync || !(end ? on->scrub_hi : on->scrub_lo)) return;
+    if (on->t.sync) return;
+    if (!on->o.nproducts || !(end ? on->scrub_hi : on->scrub_lo)) return;
     LLVMBasicBlockRef cut = block_new(l, "scrub"), after = block_new(l, "scrubbed");
     Val from = LLVMBuildMul(l->b, i, i32c(l, on->t.j), ""), n = i32c(l, on->t.j);
     End e = {LLVMBuildSub(l->b, end ? on->hi_most : on->lo_least, from, ""), end};
