@@ -87,15 +87,23 @@ bool check_bytes(Job *j, const Graph *g, const Plan *p);
 void report_fn(Str *out, const Job *j, const BuiltFn *fn);
 void report_left_out(Str *out, const Job *j);
 
+/* ---- workspace.c -------------------------------------------------------------------------------
+ */
+
+/* Bytes of all temporaries, if none shared a place with another; of those that live at the same
+ * time, at the most: 0 if there are very many; and as they are laid out at some sizes. */
+const Ix *workspace_apart(const Plan *p);
+const Ix *workspace_least(const Plan *p);
+bool workspace_at(const Plan *p, const int64_t *sizes, int64_t *bytes);
+
 /* ---- expect.c ----------------------------------------------------------------------------------
  */
 
-/* Predicted bytes of device memory that a launch moves (and one of its steps), of all parameters
- * once, and of temporaries. */
+/* Predicted bytes of device memory that a launch moves (and one of its steps), and of all
+ * parameters once. */
 const Ix *expect_hbm(const Plan *p);
 const Ix *expect_step_hbm(const Plan *p, int step);
 const Ix *expect_io(const Plan *p);
-const Ix *expect_workspace(const Plan *p);
 
 const Ix *variant_cost(const Variant *v); /* predicted nanoseconds; NULL: not said */
 

@@ -95,7 +95,7 @@ bool check_bytes(Job *j, const Graph *g, const Plan *p) {
                    "%s: the bytes of %s do not fit 64 bits with these sizes", g->name, q->name);
     }
     if (p && (WRAPS(g->ix, expect_hbm(p)) || WRAPS(g->ix, expect_io(p)) ||
-              WRAPS(g->ix, expect_workspace(p)))) {
+              WRAPS(g->ix, workspace_apart(p)))) {
         fits = false;
         diag_error(j->diags, g->span, "bytes-limit",
                    "%s: the bytes that it moves and keeps do not fit 64 bits with these sizes",

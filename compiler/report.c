@@ -327,6 +327,30 @@ static void put_total(Report *r, const char *what, const Ix *bytes) {
     str_add(r->out, " bytes\n");
 }
 
+static void put_workspace(Report *r) {
+    const Plan *p = r->fn->plan;
+    const Ix *apart = workspace_apart(p);
+    int64_t bytes, size[USUAL], *sizes = ARENA_ARRAY(r->arena, int64_t, r->graph->sizes.n + 1);
+    if (apart == workspace_least(p)) {
+        put_total(r, "workspace", apart);
+        return;
+    }
+    str_add(r->out, "  workspace  ");
+    put_ix(r, apart);
+    str_add(r->out, " bytes; with places shared ");
+    if (ix_is_const(apart, NULL) && workspace_at(p, sizes, &bytes)) {
+        str_printf(r->out, "%lld\n", (long long)bytes);
+        return;
+    }
+    for (int k = 0; k < USUAL; k++) {
+        for (int i = 0; i < r->graph->sizes.n; i++) sizes[i] = usual[k];
+        if (!workspace_at(p, sizes, &size[k])) continue;
+        str_printf(r->out, "%s%lld", k ? ", " : "", (long long)size[k]);
+        put_where(r, k);
+    }
+    str_add(r->out, "\n");
+}
+
 static void put_expects(Report *r) {
     static const char *const verdict[] = {"failed, found", "not checked,", "met, found"};
     if (r->graph->expect.n) str_add(r->out, "  expect\n");
@@ -348,7 +372,7 @@ void report_fn(Str *out, const Job *j, const BuiltFn *fn) {
     str_add(out, "\n");
     put_total(&r, "hbm", expect_hbm(fn->plan));
     put_total(&r, "io", expect_io(fn->plan));
-    put_total(&r, "workspace", expect_workspace(fn->plan));
+    put_workspace(&r);
     for (int i = 0; i < steps; i++) put_step(&r, i);
     put_values(&r);
     put_edges(&r);

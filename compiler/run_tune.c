@@ -98,6 +98,37 @@ static void put_code(const FkmKernel *k, const FkmExpr *dynamic) {
     }
 }
 
+/* Bytes of the temporaries, sharing places and not. */
+static void list_workspace(const Run *r, const FkmEnv *env) {
+    const FkmFn *f = r->fn;
+    uint32_t n = f->n_temps, steps = f->n_steps;
+    uint64_t apart = 0, *room = ARENA_ARRAY(r->arena, uint64_t, 2 * n + 2 * steps + 1);
+    FkmLife *life = ARENA_ARRAY(r->arena, FkmLife, n + 1);
+    uint32_t *order = ARENA_ARRAY(r->arena, uint32_t, n + 1);
+    FkmPlaces p = {n,
+                   steps,
+                   life,
+                   order,
+                   0,
+                   room,
+                   room + n,
+                   room + 2 * n,
+                   room + 2 * n + steps,
+                   ARENA_ARRAY(r->arena, uint32_t, n + 1),
+                   0};
+    fkm_lives(f, life);
+    fkm_order(life, n, steps, order);
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t bytes = 0;
+        fkm_eval(&f->temps[i].bytes, env, &bytes);
+        p.bytes[i] = (uint64_t)bytes;
+    }
+    if (!n || !fkm_place(&p)) return;
+    for (uint32_t i = 0; i < n; i++) apart += p.bytes[i]; /* whole pieces now */
+    printf("  temporaries=%u bytes=%llu unshared=%llu\n", n, (unsigned long long)p.total,
+           (unsigned long long)apart);
+}
+
 void tune_list(Run *r, const FkmModule *m) {
     FkmEnv env = run_env(r, 132);
     for (uint32_t s = 0; s < r->fn->n_steps; s++) {
@@ -113,6 +144,7 @@ void tune_list(Run *r, const FkmModule *m) {
             printf("\n");
         }
     }
+    list_workspace(r, &env);
 }
 
 /* ---- measuring ---------------------------------------------------------------------------------

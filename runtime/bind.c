@@ -108,6 +108,10 @@ static void set_env(FkBound *b, uint64_t *room) {
     b->low = b->address + f->n_tensors;
     b->high = b->low + f->n_tensors;
     b->temp = b->high + f->n_tensors;
+    b->temp_bytes = b->temp + f->n_temps;
+    b->live = b->temp_bytes + f->n_temps;
+    b->scratch = b->live + f->n_temps;
+    b->scratch_bytes = b->scratch + f->n_steps;
     b->env = (FkmEnv){f->tensors, b->size,  b->extent,
                       b->stride,  b->align, b->fn->module->device->facts.info.sm_count};
     for (uint32_t i = 0; i < f->n_sizes; i++) b->size[i] = f->sizes[i].bound;

@@ -37,6 +37,7 @@ typedef struct FkFunction {
 
 typedef struct FkGrid {
     uint32_t grid[3], block[3], shared;
+    uint32_t step; // of the fn
 } FkGrid;
 
 // A tensor map wanted: dimensions innermost first, the tile that a copy moves, and how its rows are
@@ -63,12 +64,14 @@ typedef enum FkRegionKind {
 typedef struct FkRegion {
     uint64_t address, bytes;
     FkRegionKind kind;
-    uint32_t index;   // of the argument or temporary
+    uint32_t index; // of the argument or temporary
+    uint32_t first,
+        last;         // steps in which it is there; before and after, others may be in its place
     const char *name; // the argument's; else NULL
 } FkRegion;
 
 // First member of the table, raised by any change of it: libfkemu.so may be of another build.
-enum { FK_DEVICE_ABI = 3 };
+enum { FK_DEVICE_ABI = 4 };
 
 typedef struct FkDeviceOps {
     uint32_t abi; // FK_DEVICE_ABI

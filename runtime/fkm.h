@@ -15,8 +15,9 @@
 //   4. steps   in order; of each the cheapest variant whose guard holds, whose tensor maps the
 //              hardware can express, and which has an image for the device; its launches in order;
 //              a launch with a 0 in its grid is skipped
-// The workspace is [zeroed head][temporaries][scratch of the chosen variant], each part and each
-// temporary 256-aligned; scratch is reused from step to step and shared by a variant's launches.
+// The workspace is [zeroed head][temporaries and scratch], each 256-aligned. A temporary has its
+// place from the first step that names it to the last, scratch in its step, for all launches of the
+// variant; what does not live at the same time may share a place (place.c).
 #ifndef RUNTIME_FKM_H
 #define RUNTIME_FKM_H
 
@@ -28,7 +29,7 @@ enum {
     FKM_VERSION = 4, // raised by any change of the bytes
     FKM_ALIGN = 256, // of temporaries, and the largest answer of ALIGN
 
-    // Of a fn. A launch keeps on its stack what the fn at hand has: at the most 300 KiB.
+    // Of a fn. A launch keeps on its stack what the fn at hand has: at the most 600 KiB.
     FKM_MAX_TENSORS = 1024,
     FKM_MAX_DIMS = 8192, // of all tensors together
     FKM_MAX_RANK = 32,
@@ -248,6 +249,29 @@ typedef struct {
     char suffix;
 } FkmArch;
 bool fkm_arch(const char *text, FkmArch *arch);
+
+// ---- the workspace (place.c) ----
+
+// The steps from and to which a temporary is named, by any variant; first > last: by none.
+typedef struct {
+    uint32_t first, last;
+} FkmLife;
+void fkm_lives(const FkmFn *f, FkmLife *life); // by temporary
+// Temporaries by rising first step, those that nobody names last.
+void fkm_order(const FkmLife *life, uint32_t n_temps, uint32_t n_steps, uint32_t *order);
+
+typedef struct {
+    uint32_t n_temps, n_steps;
+    const FkmLife *life;
+    const uint32_t *order;
+    uint64_t head;                  // bytes; rounded up, as all bytes here are
+    uint64_t *bytes, *at;           // by temporary; at: bytes from the start of the workspace
+    uint64_t *scratch, *scratch_at; // by step
+    uint32_t *live;                 // room for n_temps
+    uint64_t total;                 // of the workspace
+} FkmPlaces;
+// Fills at, scratch_at and total; false: the bytes leave 64 bits.
+bool fkm_place(FkmPlaces *p);
 
 // ---- expressions (expr.c) ----
 

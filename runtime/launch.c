@@ -6,8 +6,7 @@
 
 typedef struct {
     uint8_t variant[FKM_MAX_STEPS]; // the one chosen
-    uint64_t head, scratch, bytes;  // bytes of the head; offset of scratch; bytes of everything
-    uint64_t most_scratch;
+    uint64_t head, bytes;           // of the head; of everything
 } Plan;
 
 // ---- choosing variants ----
@@ -58,26 +57,42 @@ static bool holds(const FkBound *b, const FkmVariant *v) {
     return true;
 }
 
+static bool bytes_of(const FkBound *b, const FkmExpr *e, uint64_t *bytes) {
+    int64_t n;
+    if (!fkm_eval(e, &b->env, &n) || n < 0) return false;
+    *bytes = (uint64_t)n;
+    return true;
+}
+
+static fk_status too_large(const FkBound *b) {
+    return fk_fail(FK_ERROR_OVERFLOW, "fn '%s': the bytes of its workspace leave 64 bits",
+                   b->fn->fn->name);
+}
+
 // The cheapest usable variant whose guard holds. If addresses are missing, scratch is the most that
 // any variant which may be chosen asks for: a better alignment only ever makes more guards hold,
 // and missing addresses count as best aligned.
 static fk_status choose(const FkBound *b, uint32_t step, Plan *p) {
     const FkmStep *s = &b->fn->fn->steps[step];
-    int64_t best = 0, cost, scratch;
-    bool found = false;
+    int64_t best = 0, cost;
+    uint64_t scratch = 0, most = 0;
+    bool found = false, ok = true, fits;
     for (uint32_t v = 0; v < s->n_variants; v++) {
         const FkmVariant *var = &s->variants[v];
         if (!(b->fn->usable[step] >> v & 1)) continue;
         if (!holds(b, var)) continue;
         if (!fkm_eval(&var->cost, &b->env, &cost)) cost = INT64_MAX;
-        bool ok = fkm_eval(&var->scratch, &b->env, &scratch) && scratch >= 0;
-        if (!b->addresses && ok && (uint64_t)scratch > p->most_scratch)
-            p->most_scratch = (uint64_t)scratch;
+        fits = bytes_of(b, &var->scratch, &scratch);
+        if (fits && scratch > most) most = scratch;
         if (found && cost >= best) continue;
         found = true;
+        ok = fits;
         best = cost;
+        b->scratch_bytes[step] = scratch;
         p->variant[step] = (uint8_t)v;
     }
+    if (!b->addresses) b->scratch_bytes[step] = most;
+    if (found && !ok) return too_large(b);
     if (found) return FK_OK;
     if (!b->fn->usable[step]) return no_image(b->fn, s);
     return fk_fail(FK_ERROR_UNSUPPORTED,
@@ -87,42 +102,29 @@ static fk_status choose(const FkBound *b, uint32_t step, Plan *p) {
 
 // ---- the workspace ----
 
-// Adds a part of so many bytes; *at is its offset.
-static bool part(const FkBound *b, const FkmExpr *bytes, Plan *p, uint64_t *at) {
-    int64_t n, end;
-    if (!fkm_eval(bytes, &b->env, &n) || n < 0) return false;
-    if (__builtin_add_overflow(n, (int64_t)p->bytes, &end) || end > INT64_MAX - FKM_ALIGN)
-        return false;
-    *at = p->bytes;
-    p->bytes = ((uint64_t)end + FKM_ALIGN - 1) & ~(uint64_t)(FKM_ALIGN - 1);
-    return true;
-}
-
 static fk_status lay_out(const FkBound *b, Plan *p) {
     const FkmFn *f = b->fn->fn;
-    uint64_t at, most = 0;
-    bool ok = part(b, &f->head, p, &at);
-    p->head = p->bytes;
+    FkmPlaces places = {.n_temps = f->n_temps,
+                        .n_steps = f->n_steps,
+                        .life = b->fn->life,
+                        .order = b->fn->order,
+                        .bytes = b->temp_bytes,
+                        .at = b->temp,
+                        .scratch = b->scratch_bytes,
+                        .scratch_at = b->scratch,
+                        .live = (uint32_t *)b->live};
+    bool ok = bytes_of(b, &f->head, &places.head);
     for (uint32_t i = 0; i < f->n_temps && ok; i++)
-        ok = part(b, &f->temps[i].bytes, p, &b->temp[i]);
-    p->scratch = p->bytes;
-    for (uint32_t i = 0; i < f->n_steps && ok; i++) {
-        p->bytes = p->scratch;
-        ok = part(b, &f->steps[i].variants[p->variant[i]].scratch, p, &at);
-        if (p->bytes > most) most = p->bytes;
-    }
-    if (f->n_steps) p->bytes = most;
-    uint64_t pessimist =
-        p->scratch + ((p->most_scratch + FKM_ALIGN - 1) & ~(uint64_t)(FKM_ALIGN - 1));
-    if (p->bytes < pessimist) p->bytes = pessimist;
-    return ok ? FK_OK
-              : fk_fail(FK_ERROR_OVERFLOW, "fn '%s': the bytes of its workspace leave 64 bits",
-                        f->name);
+        ok = bytes_of(b, &f->temps[i].bytes, &b->temp_bytes[i]);
+    ok = ok && fkm_place(&places);
+    p->head = places.head;
+    p->bytes = places.total;
+    return ok ? FK_OK : too_large(b);
 }
 
 static fk_status make_plan(const FkBound *b, Plan *p) {
     fk_status s = FK_OK;
-    p->bytes = p->most_scratch = 0;
+    p->bytes = 0;
     for (uint32_t i = 0; i < b->fn->fn->n_steps && !s; i++) s = choose(b, i, p);
     return s ? s : lay_out(b, p);
 }
@@ -151,6 +153,7 @@ typedef struct {
     uint64_t workspace;
     void *stream, *call; // call: of the device's begin
     bool enqueue;        // else only prove that it can be
+    uint32_t step;
 } Run;
 
 static fk_status failed(const Run *r, const FkmLaunch *l, const char *what) {
@@ -249,7 +252,7 @@ static fk_status eval_params(const Run *r, const FkmLaunch *l, Params *to) {
         case FKM_PARAM_TENSOR:
         case FKM_PARAM_SCALAR: base = r->b->address[p->index]; break;
         case FKM_PARAM_TEMP: base = r->workspace + r->b->temp[p->index]; break;
-        case FKM_PARAM_SCRATCH: base = r->workspace + r->plan->scratch; break;
+        case FKM_PARAM_SCRATCH: base = r->workspace + r->b->scratch[r->step]; break;
         case FKM_PARAM_HEAD: base = r->workspace; break;
         case FKM_PARAM_TMAP:
             if ((s = push_map(r, l, p, to))) return s;
@@ -288,6 +291,7 @@ static fk_status launch_one(const Run *r, const FkmLaunch *l) {
     if (s || skip) return s;
     if ((s = function_of(r, l, &f)) || (s = eval_shared(r, l, f, &g))) return s;
     if ((s = eval_params(r, l, &params)) || !r->enqueue) return s;
+    g.step = r->step;
     s = d->ops->launch(d->self, f, &g, params.param, params.n, r->call, r->stream, fk_error());
     if (!s) return FK_OK;
     char why[sizeof(FkError)];
@@ -297,11 +301,12 @@ static fk_status launch_one(const Run *r, const FkmLaunch *l) {
                    why);
 }
 
-static fk_status run(const Run *r) {
+static fk_status run(Run *r) {
     const FkmFn *f = r->b->fn->fn;
     fk_status s = FK_OK;
     for (uint32_t i = 0; i < f->n_steps; i++) {
         const FkmVariant *v = &f->steps[i].variants[r->plan->variant[i]];
+        r->step = i;
         for (uint32_t k = 0; k < v->n_launches && !s; k++) s = launch_one(r, &v->launches[k]);
     }
     return s;
@@ -309,9 +314,8 @@ static fk_status run(const Run *r) {
 
 // ---- what a call may touch, for devices that check it ----
 
-static void add_region(FkRegion *to, uint32_t *n, uint64_t address, uint64_t bytes,
-                       FkRegionKind kind, uint32_t index, const char *name) {
-    if (bytes) to[(*n)++] = (FkRegion){address, bytes, kind, index, name};
+static void add_region(FkRegion *to, uint32_t *n, FkRegion r) {
+    if (r.bytes) to[(*n)++] = r;
 }
 
 // All tensors on the device, and the parts of the workspace.
@@ -319,22 +323,28 @@ static fk_status begin(Run *r) {
     const FkBound *b = r->b;
     const FkmFn *f = b->fn->fn;
     const Plan *p = r->plan;
-    FkRegion regions[f->n_tensors + f->n_temps + 2];
+    const uint32_t last = UINT32_MAX;
+    FkRegion regions[f->n_tensors + f->n_temps + f->n_steps + 1];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < f->n_tensors; i++)
-        if (b->address[i])
-            add_region(regions, &n, b->low[i], b->high[i] - b->low[i],
-                       f->tensors[i].is_output ? FK_REGION_OUTPUT : FK_REGION_INPUT, i,
-                       f->tensors[i].name);
+    for (uint32_t i = 0; i < f->n_tensors; i++) {
+        FkRegionKind kind = f->tensors[i].is_output ? FK_REGION_OUTPUT : FK_REGION_INPUT;
+        uint64_t bytes = b->address[i] ? b->high[i] - b->low[i] : 0;
+        add_region(regions, &n, (FkRegion){b->low[i], bytes, kind, i, 0, last, f->tensors[i].name});
+    }
     for (uint32_t i = 0; i < f->n_temps; i++) {
+        const FkmLife *life = &b->fn->life[i];
         int64_t bytes = 0;
         fkm_eval(&f->temps[i].bytes, &b->env, &bytes); // lay_out has
-        add_region(regions, &n, r->workspace + b->temp[i], (uint64_t)bytes, FK_REGION_TEMP, i,
-                   NULL);
+        if (life->first > life->last) continue;
+        add_region(regions, &n,
+                   (FkRegion){r->workspace + b->temp[i], (uint64_t)bytes, FK_REGION_TEMP, i,
+                              life->first, life->last, NULL});
     }
-    add_region(regions, &n, r->workspace, p->head, FK_REGION_HEAD, 0, NULL);
-    add_region(regions, &n, r->workspace + p->scratch, p->bytes - p->scratch, FK_REGION_SCRATCH, 0,
-               NULL);
+    for (uint32_t i = 0; i < f->n_steps; i++)
+        add_region(regions, &n,
+                   (FkRegion){r->workspace + b->scratch[i], b->scratch_bytes[i], FK_REGION_SCRATCH,
+                              0, i, i, NULL});
+    add_region(regions, &n, (FkRegion){r->workspace, p->head, FK_REGION_HEAD, 0, 0, last, NULL});
     const fk_device *d = b->fn->module->device;
     return d->ops->begin(d->self, regions, n, &r->call, fk_error());
 }
@@ -420,7 +430,7 @@ fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, si
     if (!s) s = make_plan(&b, &p);
     if (!s) s = check_workspace(&b, &p, workspace, bytes);
     if (!s) s = fk_check_overlap(&b, workspace, p.bytes);
-    Run r = {&b, &p, (uint64_t)(uintptr_t)workspace, stream, NULL, false};
+    Run r = {&b, &p, (uint64_t)(uintptr_t)workspace, stream, NULL, false, 0};
     if (!s) s = run(&r);
     const fk_device *d = fn->module->device;
     if (!s && d->ops->begin) s = begin(&r);

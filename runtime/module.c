@@ -11,6 +11,8 @@ static void free_module(fk_module *m) {
         if (m->kernels[i].module) d->ops->module_unload(d->self, m->kernels[i].module);
     for (uint32_t i = 0; m->fns && i < m->tree->n_fns; i++) {
         free(m->fns[i].usable);
+        free(m->fns[i].life);
+        free(m->fns[i].order);
         fk_tmap_cache_free(m->fns[i].tmaps);
     }
     fkm_free(m->tree);
@@ -21,6 +23,16 @@ static void free_module(fk_module *m) {
     free(m);
 }
 
+static bool find_lives(fk_fn *fn) {
+    const FkmFn *f = fn->fn;
+    fn->life = calloc(f->n_temps + 1, sizeof *fn->life);
+    fn->order = calloc(f->n_temps + 1, sizeof *fn->order);
+    if (!fn->life || !fn->order) return false;
+    fkm_lives(f, fn->life);
+    fkm_order(fn->life, f->n_temps, f->n_steps, fn->order);
+    return true;
+}
+
 static bool make_fns(fk_module *m) {
     const FkmModule *tree = m->tree;
     m->kernels = calloc(tree->n_kernels + 1, sizeof *m->kernels);
@@ -29,7 +41,7 @@ static bool make_fns(fk_module *m) {
     for (uint32_t i = 0; i < tree->n_fns; i++) {
         m->fns[i] = (fk_fn){.module = m, .fn = &tree->fns[i]};
         m->fns[i].usable = calloc(tree->fns[i].n_steps + 1, sizeof(uint64_t));
-        if (!m->fns[i].usable) return false;
+        if (!m->fns[i].usable || !find_lives(&m->fns[i])) return false;
         if (!fk_tmap_wanted(&tree->fns[i])) continue;
         m->fns[i].tmaps = fk_tmap_cache_new();
         if (!m->fns[i].tmaps) return false;

@@ -30,6 +30,8 @@ struct fk_fn {
     const FkmFn *fn;
     uint64_t *usable;          // by step: bit i is set if variant i has an image for this device
     struct FkTmapCache *tmaps; // NULL: no variant needs tensor maps
+    FkmLife *life;             // by temporary
+    uint32_t *order;           // of temporaries, by rising first step
 };
 
 struct fk_module {
@@ -68,13 +70,16 @@ typedef struct FkBound {
     int64_t *align;           // by tensor, as what follows
     uint64_t *address;        // of element [0, 0, ..]; 0: on the CPU, or empty
     uint64_t *low, *high;     // the bytes [low, high) it spans
-    uint64_t *temp;           // by temporary: its offset in the workspace, once that is laid out
+    // Of the workspace, once it is laid out: offsets of temporaries, and of the scratch of steps;
+    // their bytes; room to lay it out.
+    uint64_t *temp, *temp_bytes, *scratch, *scratch_bytes, *live;
 } FkBound;
 
 extern const DLDataType fk_dl_types[FKM_DTYPES];
 
 #define FK_ROOM(name, f)                                                                           \
-    uint64_t name[1 + (f)->n_sizes + 2 * (f)->n_dims + 4 * (f)->n_tensors + (f)->n_temps]
+    uint64_t name[1 + (f)->n_sizes + 2 * (f)->n_dims + 4 * (f)->n_tensors + 3 * (f)->n_temps +     \
+                  2 * (f)->n_steps]
 
 // Proves arguments `args` against the signature, solves sizes, and runs the checks. With
 // need_data, tensors with elements must have data, and overlap is checked. `room`: an FK_ROOM.

@@ -10,7 +10,7 @@
 // ---- calls: the memory of all launches of one fn ----
 
 typedef struct Call {
-    Region *regions;
+    Region *regions, *here; // here: of the launch at hand
     uint32_t n;
 } Call;
 
@@ -22,6 +22,7 @@ void emu_end(void *self, void *call) {
         free((char *)(uintptr_t)c->regions[k].name);
     }
     free(c->regions);
+    free(c->here);
     free(c);
 }
 
@@ -38,6 +39,8 @@ static bool fill(Region *r, const FkRegion *from) {
     *r = (Region){.at = from->address,
                   .bytes = from->bytes,
                   .name = strdup(name),
+                  .first = from->first,
+                  .last = from->last,
                   .input = from->kind == FK_REGION_INPUT,
                   .scratch = from->kind == FK_REGION_SCRATCH};
     bool fresh = from->kind != FK_REGION_INPUT && from->kind != FK_REGION_HEAD;
@@ -47,7 +50,8 @@ static bool fill(Region *r, const FkRegion *from) {
 
 fk_status emu_begin(void *self, const FkRegion *regions, uint32_t n, void **call, FkError *error) {
     Call *c = calloc(1, sizeof *c);
-    bool ok = c && (c->regions = calloc(n + 1, sizeof *c->regions));
+    bool ok = c && (c->regions = calloc(n + 1, sizeof *c->regions)) &&
+              (c->here = calloc(n + 1, sizeof *c->here));
     for (uint32_t k = 0; k < n && ok; k++)
         if (regions[k].bytes) ok = fill(&c->regions[c->n++], &regions[k]);
     if (!ok) {
@@ -68,6 +72,16 @@ static uint32_t resident(const Emu *e, const Grid *g) {
     n = n > SM_CTAS ? SM_CTAS : n ? n : 1;
     uint32_t per = g->f->cluster ? g->f->cluster : 1, all = n * e->sms / per;
     return all ? all : 1;
+}
+
+// The memory that is there in a step. What was written of it stays with the call.
+static uint32_t regions_of(const Call *c, uint32_t step) {
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < c->n; k++) {
+        const Region *r = &c->regions[k];
+        if (r->first <= step && step <= r->last) c->here[n++] = *r;
+    }
+    return n;
 }
 
 static fk_status run(const Emu *e, Grid *g, FkError *error) {
@@ -96,6 +110,7 @@ fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void *
     if ((uint32_t)n_params != g->params.n)
         return FK_FAIL(error, FK_ERROR_LAUNCH, "emu: %d parameters, and the function has %u",
                        n_params, g->params.n);
+    uint32_t n_regions = regions_of(c, grid->step);
     Reports *reports = calloc(1, sizeof *reports);
     uint8_t *bytes = aligned_alloc(FK_TMAP_ALIGN, (g->param_bytes + FK_TMAP_ALIGN) / FK_TMAP_ALIGN *
                                                       FK_TMAP_ALIGN);
@@ -110,13 +125,13 @@ fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void *
                        .n_threads = grid->block[0] * grid->block[1] * grid->block[2],
                        .shared_bytes = g->dynamic_at + grid->shared,
                        .params = bytes,
-                       .regions = c->regions,
-                       .n_regions = c->n,
+                       .regions = c->here,
+                       .n_regions = n_regions,
                        .seed = e->seed,
                        .limit = e->limit,
                        .lax = e->lax,
                        .reports = reports};
-        for (uint32_t k = 0; k < c->n; k++) race_global_new(&c->regions[k]);
+        for (uint32_t k = 0; k < n_regions; k++) race_global_new(&c->here[k]);
         launch.n_warps = (launch.n_threads + LANES - 1) / LANES;
         launch.meets = meets_new();
         if (!launch.meets || (e->stats && !(launch.stats = stats_new(&launch))))
@@ -126,7 +141,7 @@ fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void *
         if (!s && launch.stats) stats_put(&launch, stderr);
         stats_free(launch.stats);
         meets_free(launch.meets);
-        for (uint32_t k = 0; k < c->n; k++) race_global_free(&c->regions[k]);
+        for (uint32_t k = 0; k < n_regions; k++) race_global_free(&c->here[k]);
         pthread_mutex_destroy(&reports->lock);
     } else {
         s = FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory for a launch");

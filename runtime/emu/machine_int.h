@@ -132,6 +132,7 @@ typedef struct Region {
     uint64_t at, bytes;
     const char *name;
     bool input, scratch;
+    uint32_t first, last;  // steps in which it is there
     uint8_t *written;      // a byte for each; NULL: all had values before
     struct FarCell *cells; // of a launch: who accessed them; or NULL (race_global.c)
 } Region;

@@ -18,6 +18,20 @@ echo "not a module" >bad.fkm
 run 3 "no module" "$fkrun" bad.fkm --reference
 has "$err" "bad.fkm: "
 
+# Temporaries of a chain: two of them live at a time.
+cat >chain.fk <<'END'
+fn chain(x: f32[M, M]) -> (y: f32[M, M]) {
+    a[m, n] = x[m, n] - max[k] x[m, k]
+    b[m, n] = a[m, n] * max[k] a[k, n]
+    c[m, n] = b[m, n] - max[k] b[m, k]
+    y[m, n] = c[m, n] * max[k] c[k, n]
+}
+END
+run 0 "places are shared" "$fkrun" --list chain.fk -s M=64 -- --no-fuse $quick
+has "$out" "temporaries=7 bytes=33024 unshared=50176"
+run 0 "and right" "$fkrun" --device=emu --check chain.fk -s M=40 -- --no-fuse $quick
+has "$out" "PASS chain"
+
 # A .fk is compiled by the fkc beside fkrun; what stands behind -- is for fkc.
 cat >add.fk <<'END'
 fn add(x: f32[M, N], s: f32) -> (y: f32[M, N]) { y[m, n] = x[m, n] + s }

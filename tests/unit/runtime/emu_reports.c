@@ -100,9 +100,9 @@ static fk_status launch(const Kernel *k, const char *ptx, FkError *error) {
                   .swizzle = 128,
                   .dtype = {kDLBfloat, 16, 1}};
     static uint8_t encoded[FK_TMAP_BYTES] __attribute__((aligned(FK_TMAP_ALIGN)));
-    FkRegion regions[] = {{(uint64_t)(uintptr_t)input, BYTES, FK_REGION_INPUT, 0, "x"},
-                          {(uint64_t)(uintptr_t)output, BYTES, FK_REGION_OUTPUT, 1, "y"}};
-    FkGrid grid = {{k->ctas, 1, 1}, {k->threads, 1, 1}, 0};
+    FkRegion regions[] = {{(uint64_t)(uintptr_t)input, BYTES, FK_REGION_INPUT, 0, 0, 0, "x"},
+                          {(uint64_t)(uintptr_t)output, BYTES, FK_REGION_OUTPUT, 1, 0, 0, "y"}};
+    FkGrid grid = {{k->ctas, 1, 1}, {k->threads, 1, 1}, 0, 0};
     void *module, *call, *in = input, *out = output, *params[] = {&in, &out, encoded};
     FkFunction f;
     fk_status s = ops->tensor_map(self, &map, encoded, error);
