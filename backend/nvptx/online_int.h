@@ -268,6 +268,7 @@ void on_turn_pass(On *on);
 void on_forget(On *on); /* values that do not reach what follows */
 OnRings on_consume(On *on, Val item, OnRings r);
 Val on_row_at(On *on);    /* i64: of the thread's first row */
+Val on_row_first(On *on); /* i64: the first row of the group */
 Val on_rows_left(On *on); /* i32: rows that the group has */
 /* i32: n for each 64 rows of the tile that stand before the group's; for each part of its columns.
  */

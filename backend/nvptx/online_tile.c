@@ -382,39 +382,9 @@ static void emit_after(On *on, OnState *s, Val row) {
     wg_emit_out(&on->w, &acc, row, col);
 }
 
-Val on_rows_by(On *on, int n) {
-    Lower *l = on->l;
-    return on->t.beside ? i32c(l, 0) : LLVMBuildMul(l->b, on->w.group, i32c(l, n), "");
-}
-
-Val on_cols_by(On *on, int n) {
-    Lower *l = on->l;
-    return on->t.beside ? LLVMBuildMul(l->b, on->w.group, i32c(l, n), "") : i32c(l, 0);
-}
-
-/* i64, of the group's first row. */
-static Val group_row(On *on) {
-    Lower *l = on->l;
-    Val row = LLVMBuildZExt(l->b, on_rows_by(on, on->t.out.group_rows), l->i64, "");
-    return LLVMBuildAdd(l->b, on->row0, row, "");
-}
-
-Val on_row_at(On *on) {
-    Lower *l = on->l;
-    return LLVMBuildAdd(l->b, group_row(on), LLVMBuildZExt(l->b, on->w.row, l->i64, ""), "");
-}
-
-Val on_rows_left(On *on) {
-    Lower *l = on->l;
-    Val n = uniform_ix(l, l->t->axes.v[on->o.rows].extent), zero = i32c(l, 0), all = i32c(l, 64);
-    n = on_clamp32(on, LLVMBuildSub(l->b, n, group_row(on), ""));
-    n = LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, n, all, ""), all, n, "");
-    return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, n, zero, ""), n, zero, "");
-}
-
 /* The group's first row, and opens its rows. */
 static Val open_rows(On *on) {
-    Val row = group_row(on);
+    Val row = on_row_first(on);
     wg_open_rows(&on->w, row);
     return row;
 }

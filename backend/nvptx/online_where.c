@@ -186,3 +186,34 @@ void on_decode(On *on, Val item) {
     bounds_of_all(on);
     on_work_blocks(on, &k);
 }
+
+/* ---- rows and columns of a group ---- */
+
+Val on_rows_by(On *on, int n) {
+    Lower *l = on->l;
+    return on->t.beside ? i32c(l, 0) : LLVMBuildMul(l->b, on->w.group, i32c(l, n), "");
+}
+
+Val on_cols_by(On *on, int n) {
+    Lower *l = on->l;
+    return on->t.beside ? LLVMBuildMul(l->b, on->w.group, i32c(l, n), "") : i32c(l, 0);
+}
+
+Val on_row_first(On *on) {
+    Lower *l = on->l;
+    Val row = LLVMBuildZExt(l->b, on_rows_by(on, on->t.out.group_rows), l->i64, "");
+    return LLVMBuildAdd(l->b, on->row0, row, "");
+}
+
+Val on_row_at(On *on) {
+    Lower *l = on->l;
+    return LLVMBuildAdd(l->b, on_row_first(on), LLVMBuildZExt(l->b, on->w.row, l->i64, ""), "");
+}
+
+Val on_rows_left(On *on) {
+    Lower *l = on->l;
+    Val n = uniform_ix(l, l->t->axes.v[on->o.rows].extent), zero = i32c(l, 0), all = i32c(l, 64);
+    n = on_clamp32(on, LLVMBuildSub(l->b, n, on_row_first(on), ""));
+    n = LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, n, all, ""), all, n, "");
+    return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, n, zero, ""), n, zero, "");
+}

@@ -2,6 +2,8 @@
 #ifndef FK_TESTS_BACKEND_EXEC_H
 #define FK_TESTS_BACKEND_EXEC_H
 
+#include <math.h>
+
 #include "tests/unit/backend/build.h"
 #include "tests/unit/backend/cpu.h"
 
@@ -9,6 +11,20 @@ typedef struct Host { /* by tensor */
     void *data[16];
     int64_t stride[16][2];
 } Host;
+
+/* Inputs in eighths from -4 to 3.875. */
+static inline float *exec_floats(Build *b, int n) {
+    float *f = ARENA_ARRAY(&b->arena, float, n);
+    for (int i = 0; i < n; i++) f[i] = (float)((i * 7919 + 13) % 64 - 32) / 8;
+    return f;
+}
+
+/* Filled with NaN, with a band of 64 on both sides that must stay. */
+static inline float *exec_output(Build *b, int n) {
+    float *f = ARENA_ARRAY(&b->arena, float, n + 128);
+    for (int i = 0; i < n + 128; i++) f[i] = NAN;
+    return f + 64;
+}
 
 static inline void run(Build *b, const Host *h, const int64_t *size) {
     Str ir = {0}, why = {0};

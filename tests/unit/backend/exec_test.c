@@ -1,6 +1,5 @@
 /* exec_test.c - what lowered kernels compute, run on the CPU (cpu.h): tails, strides, lanes and
- * their merges, guards, gathers, 4-bit rows, frames. References are plain loops here. Over 500
- * lines: twelve small cases, each whole in one place.
+ * their merges, guards, gathers, 4-bit rows, frames. References are plain loops here.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,23 +12,6 @@
 #include "tests/unit/backend/exec.h"
 
 static const char *const names[] = {"M", "N", "K"};
-
-static float value(int i) {
-    return (float)((i * 7919 + 13) % 64 - 32) / 8;
-}
-
-static float *floats(Build *b, int n) {
-    float *f = ARENA_ARRAY(&b->arena, float, n);
-    for (int i = 0; i < n; i++) f[i] = value(i);
-    return f;
-}
-
-/* Filled with NaN, with a band of 64 on both sides that must stay. */
-static float *output(Build *b, int n) {
-    float *f = ARENA_ARRAY(&b->arena, float, n + 128);
-    for (int i = 0; i < n + 128; i++) f[i] = NAN;
-    return f + 64;
-}
 
 static void bands(const float *f, int n) {
     for (int i = 1; i <= 64; i++) assert_true(isnan(f[-i]) && isnan(f[n + i - 1]));
@@ -50,7 +32,7 @@ static void broadcast_and_strides(void **state) {
     int sum = build_op2(&b, OP_add, DT_f32, build_load(&b, x, i, j, 0), build_load(&b, v, j, 0, 0));
     build_store(&b, y, i, j, sum);
     int64_t size[3] = {11, 77, 1};
-    float *px = floats(&b, 11 * 77), *pv = floats(&b, 77), *py = output(&b, 11 * 80);
+    float *px = exec_floats(&b, 11 * 77), *pv = exec_floats(&b, 77), *py = exec_output(&b, 11 * 80);
     Host h = {.data = {px, pv, py}, .stride = {{1, 11}, {1}, {80, 1}}};
     run(&b, &h, size);
     for (int r = 0; r < 11; r++)
@@ -85,7 +67,7 @@ static void one_row_reduction(Reduce red, int lanes_k, int regs_k, int vec_k, in
     b.at = l.outer;
     build_store(&b, y, build_axis(&b, m), NULL, l.carry);
     int64_t size[3] = {rows, 1, k_size};
-    float *px = floats(&b, rows * k_size + 1), *py = output(&b, rows);
+    float *px = exec_floats(&b, rows * k_size + 1), *py = exec_output(&b, rows);
     Host h = {.data = {px, py}, .stride = {{k_size, 1}, {1}}};
     run(&b, &h, size);
     for (int r = 0; r < rows; r++) {
@@ -187,7 +169,8 @@ static void contraction(void **state) {
     b.at = l.outer;
     build_store(&b, y, build_axis(&b, m), build_axis(&b, n), l.carry);
     int64_t size[3] = {29, 35, 19};
-    float *px = floats(&b, 29 * 19), *pw = floats(&b, 35 * 19), *py = output(&b, 29 * 35);
+    float *px = exec_floats(&b, 29 * 19), *pw = exec_floats(&b, 35 * 19),
+          *py = exec_output(&b, 29 * 35);
     Host h = {.data = {px, pw, py}, .stride = {{19, 1}, {19, 1}, {35, 1}}};
     run(&b, &h, size);
     for (int i = 0; i < 29; i++)
@@ -251,7 +234,7 @@ static void conversions(void **state) {
         int c = build_op1(&b, OP_cast, (DType)to, build_load(&b, x, build_axis(&b, i), NULL, 0));
         build_store(&b, y, build_axis(&b, i), NULL, c);
         build_store(&b, z, build_axis(&b, i), NULL, build_op1(&b, OP_cast, DT_f32, c));
-        float *px = floats(&b, n), *pz = output(&b, n);
+        float *px = exec_floats(&b, n), *pz = exec_output(&b, n);
         memcpy(px, special, sizeof special);
         uint32_t seed = 1;
         for (int k = ns; k < n - 1; k++) {
@@ -299,7 +282,7 @@ static void fp8_widened(void **state) {
         unsigned char px[512];
         for (int k = 0; k < 512; k++)
             px[k] = (unsigned char)(dtype_bits(types[t]) == 8 ? k : k * 77);
-        float *py = output(&b, 256);
+        float *py = exec_output(&b, 256);
         Host h = {.data = {px, py}, .stride = {{1}, {1}}};
         int64_t size[3] = {1, 256, 1};
         run(&b, &h, size);
@@ -339,7 +322,7 @@ static void guard_and_gather(void **state) {
     b.at = l.outer;
     build_store(&b, y, build_axis(&b, m), NULL, l.carry);
     enum { MM = 45, NN = 6, KK = 20 };
-    float *pt = floats(&b, NN * MM), *py = output(&b, MM);
+    float *pt = exec_floats(&b, NN * MM), *py = exec_output(&b, MM);
     int32_t pi[KK], pl[MM];
     for (int e = 0; e < KK; e++) pi[e] = e % 9 - 1; /* -1 and 6, 7 are outside */
     for (int e = 0; e < MM; e++) pl[e] = e % 5 - 1;
@@ -383,7 +366,7 @@ static void shared_lanes(void **state) {
                 build_op2(&b, OP_mul, DT_f32, d, scale));
     b.at = a.outer;
     enum { MM = 7, KK = 333 };
-    float *px = floats(&b, MM * KK), *py = output(&b, MM * KK), *pz = output(&b, MM);
+    float *px = exec_floats(&b, MM * KK), *py = exec_output(&b, MM * KK), *pz = exec_output(&b, MM);
     float ps[2] = {3, 0};
     Host h = {.data = {px, ps, py, pz}, .stride = {{KK, 1}, {0}, {KK, 1}, {1}}};
     int64_t size[3] = {MM, 1, KK};
@@ -437,7 +420,7 @@ static void frames(void **state) {
         build_store(&b, y, build_axis(&b, m), NULL, c.id);
         build_store(&b, z, build_axis(&b, m), NULL, l.carry);
         enum { MM = 5, KK = 150 };
-        float *px = floats(&b, MM * KK), *py = output(&b, MM), *pz = output(&b, MM);
+        float *px = exec_floats(&b, MM * KK), *py = exec_output(&b, MM), *pz = exec_output(&b, MM);
         int32_t pl[MM] = {KK, 0, 1, 70, 9};
         Host h = {.data = {px, pl, py, pz}, .stride = {{KK, 1}, {1}, {1}, {1}}};
         int64_t size[3] = {MM, 1, KK};
@@ -455,127 +438,6 @@ static void frames(void **state) {
     }
 }
 
-/* ---- the mathematical functions against double -------------------------------------------------
- */
-
-static double ref_sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-
-static double ref_rsqrt(double x) {
-    return 1 / sqrt(x);
-}
-
-typedef struct Maths {
-    Op op;
-    double (*ref)(double);
-    double lo, hi;
-    double ulp; /* allowed, in units of the last place of an f32 */
-} Maths;
-
-static double ulps(float got, double want) {
-    if (isnan(want) || isinf((float)want)) {
-        bool same = isnan(want) ? isnan(got) : (double)got == (double)(float)want;
-        return same ? 0 : INFINITY;
-    }
-    int e;
-    frexp(want, &e);
-    if (want == 0 || e < -125) e = -125;
-    double unit = ldexp(1, e - 24);
-    return fabs((double)got - want) / unit;
-}
-
-static void accuracy(void **state) {
-    (void)state;
-    /* erfc of a large x: libclc rounds x^2 to an f32 before exp(-x^2), so the error grows as x^2;
-     * at 11 it is still 2^-17 of a value below 1e-50. */
-    static const Maths maths[] = {
-        {OP_exp, exp, -110, 100, 2},
-        {OP_exp2, exp2, -155, 135, 2},
-        {OP_log, log, 0, 100, 3},
-        {OP_log, log, 0, 1e38, 3},
-        {OP_log2, log2, 0, 4, 3},
-        {OP_tanh, tanh, -12, 12, 3},
-        {OP_sigmoid, ref_sigmoid, -90, 90, 4},
-        {OP_erf, erf, -5, 5, 3},
-        {OP_erfc, erfc, -5, 3, 8},
-        {OP_erfc, erfc, 3, 9.1, 80},
-        {OP_sin, sin, -20, 20, 2},
-        {OP_cos, cos, -20, 20, 2},
-        {OP_sin, sin, -1e8, 1e8, 2},
-        {OP_sqrt, sqrt, 0, 1e10, 0.5},
-        {OP_rsqrt, ref_rsqrt, 1e-30, 10, 1.5},
-    };
-    bool bad = false;
-    enum { N = 20000 };
-    for (size_t t = 0; t < sizeof maths / sizeof *maths; t++) {
-        const Maths *q = &maths[t];
-        Build b;
-        build_init(&b, names, 3);
-        int i = build_add_axis(&b, "i", build_size(&b, 1), true, 128, 1, 1);
-        const Ix *at = build_axis(&b, i);
-        int x = build_tensor(&b, TM_IN, "x", DT_f32, 1, build_size(&b, 1), NULL);
-        int y = build_tensor(&b, TM_OUT, "y", DT_f32, 1, build_size(&b, 1), NULL);
-        int v = build_op1(&b, q->op, DT_f32, build_load(&b, x, at, NULL, 0));
-        build_store(&b, y, at, NULL, v);
-        float *px = floats(&b, N), *py = output(&b, N);
-        for (int k = 0; k < N - 10; k++) px[k] = (float)(q->lo + (q->hi - q->lo) * k / (N - 11));
-        px[N - 10] = 1e-40f;
-        px[N - 9] = -1e-40f;
-        px[N - 8] = 1e-30f;
-        px[N - 7] = 3e38f;
-        px[N - 6] = -3e38f;
-        px[N - 5] = 0;
-        px[N - 4] = NAN;
-        px[N - 3] = INFINITY;
-        px[N - 2] = -INFINITY;
-        px[N - 1] = -0.0f;
-        Host h = {.data = {px, py}, .stride = {{1}, {1}}};
-        int64_t size[3] = {1, N, 1};
-        run(&b, &h, size);
-        double worst = 0;
-        float where = 0;
-        for (int k = 0; k < N; k++) {
-            double u = ulps(py[k], q->ref((double)px[k]));
-            if (u > worst) worst = u, where = px[k];
-        }
-        print_message("%-8s [%g, %g]: %.2f ulp at %g\n", op_name(q->op), q->lo, q->hi, worst,
-                      (double)where);
-        if (!(worst <= q->ulp)) bad = true;
-        build_free(&b);
-    }
-    assert_false(bad);
-}
-
-static void power(void **state) {
-    (void)state;
-    Build b;
-    build_init(&b, names, 3);
-    int i = build_add_axis(&b, "i", build_size(&b, 1), true, 128, 1, 1);
-    const Ix *at = build_axis(&b, i);
-    int x = build_tensor(&b, TM_IN, "x", DT_f32, 1, build_size(&b, 1), NULL);
-    int e = build_tensor(&b, TM_IN, "e", DT_f32, 1, build_size(&b, 1), NULL);
-    int y = build_tensor(&b, TM_OUT, "y", DT_f32, 1, build_size(&b, 1), NULL);
-    int v = build_op2(&b, OP_pow, DT_f32, build_load(&b, x, at, NULL, 0),
-                      build_load(&b, e, at, NULL, 0));
-    build_store(&b, y, at, NULL, v);
-    enum { N = 20000 };
-    float *px = floats(&b, N), *pe = floats(&b, N), *py = output(&b, N);
-    for (int k = 0; k < N; k++)
-        px[k] = (float)((k % 200 - 20) * 0.37), pe[k] = (float)(k / 200 - 50) / 4;
-    Host h = {.data = {px, pe, py}, .stride = {{1}, {1}, {1}}};
-    int64_t size[3] = {1, N, 1};
-    run(&b, &h, size);
-    double worst = 0;
-    for (int k = 0; k < N; k++) {
-        double u = ulps(py[k], pow((double)px[k], (double)pe[k]));
-        if (u > worst) worst = u;
-    }
-    print_message("pow: %.2f ulp\n", worst);
-    assert_true(worst <= 3);
-    build_free(&b);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broadcast_and_strides),
@@ -588,8 +450,6 @@ int main(void) {
         cmocka_unit_test(guard_and_gather),
         cmocka_unit_test(shared_lanes),
         cmocka_unit_test(frames),
-        cmocka_unit_test(accuracy),
-        cmocka_unit_test(power),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,6 @@ const char scaled[] = "tile t.0 {\n"
                       "  %7: f32 = mul %5, %6\n  %8: f32 = mul %7, %1\n"
                       "  %9: bf16 = cast %8\n  store y[m, n], %9\n}\n";
 
-/* All that the tensor core is given it keeps to itself. */
 /* ---- lowering ------------------------------------------------------------------------------- */
 
 bool case_swap;

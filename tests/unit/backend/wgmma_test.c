@@ -286,6 +286,7 @@ static void plain_factors(void **state) {
     check_plain(3, &(Case){whole, 128, 160, 5, 2, "", 0});
 }
 
+/* All that the tensor core is given it keeps to itself. */
 static void fp8(void **state) {
     (void)state;
     const char *slabs = "  raster 16\n  value %9 place smem buffers 2 swizzle 128\n";
