@@ -158,6 +158,7 @@ typedef struct Shape {         /* of the products of a loop */
     int inner_m, outer_m;      /* that have rows of their own in one factor */
     int batches, frames, open; /* open: outer ones with columns that are not known */
     int64_t depth, columns;    /* elements that inner ones sum, columns of outer ones, if known */
+    int64_t widest;            /* columns of one of them */
     bool *seen;                /* inner ones */
     bool fast;
 } Shape;
@@ -191,7 +192,9 @@ static void note_outer(const Group *gr, Shape *s, const Node *n) {
     s->outer++;
     s->outer_m += strchr(n->roles, 'm') && strchr(n->roles, 'n');
     s->batches += strchr(n->roles, 'b') != NULL;
-    s->columns += strchr(n->roles, 'n') ? elements(n, 0, n->rank, 'n') : 0;
+    int64_t columns = strchr(n->roles, 'n') ? elements(n, 0, n->rank, 'n') : 0;
+    s->columns += columns;
+    if (columns > s->widest) s->widest = columns;
     for (int d = 0; d < n->rank; d++)
         s->open += n->roles[d] != 'b' && !ix_is_const(n->axes[d].extent, NULL);
 }
