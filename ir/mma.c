@@ -171,18 +171,19 @@ static bool read_axes(const TProg *of, const Schedule *s, const MmaNest *nest, i
     *rows = *cols = -1;
     for (int i = 0; i < s->axes.n; i++) {
         const SAxis *x = &s->axes.v[i];
-        if (x->lanes != 1 || x->regs != 1 || x->vec != 1)
+        int axis = nest->axis[x->axis];
+        bool warps = s->mul == MUL_mma && x->tile > 1 && axis < nest->t->ngrid; /* side by side */
+        if ((x->lanes != 1 && !warps) || x->regs != 1 || x->vec != 1)
             return no(why, "axis %s: a wgmma schedule has tiles, not lanes",
                       of->axes.v[x->axis].name);
-        int axis = nest->axis[x->axis];
         if (x->tile <= 1) continue;
         if (axis >= nest->t->ngrid) {
             if (w->k) return no(why, "two loop axes have tiles");
             w->k = x->tile;
         } else if (*rows < 0) {
-            *rows = axis, w->m = x->tile;
+            *rows = axis, w->m = x->tile, w->warp_rows = x->lanes;
         } else if (*cols < 0) {
-            *cols = axis, w->n = x->tile;
+            *cols = axis, w->n = x->tile, w->warp_cols = x->lanes;
         } else {
             return no(why, "three grid axes have tiles");
         }
@@ -421,6 +422,7 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     int shares = s->pingpong ? 1 : w->groups;
     w->thin = w->m < 64 && w->m % 8 == 0 && shares == 1;
     w->group_rows = w->thin ? 64 : w->m / shares;
+    w->group_cols = w->n, w->block_rows = 64;
     if (w->m > 256 || w->group_rows % 64 || w->m % (w->thin ? 8 : shares))
         return no(why, "a tile of %d rows does not cut into blocks of 64", w->m);
     if (w->n < 8 || w->n > 256 || w->n % 8)
@@ -456,7 +458,9 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *w
     if (!mma_nest(t, &m->nest, why) || !read_axes(t, s, &m->nest, &rows, &cols, w, why))
         return false;
     t = m->nest.t;
-    return find(t, rows, cols, m, why) && mma_read_roles(s, 2, w, why) &&
+    if (!find(t, rows, cols, m, why)) return false;
+    if (s->mul == MUL_mma) return read_stages(s, m, w, why) && mma_sync_fits(t, s, m, w, why);
+    return mma_read_roles(s, 2, w, why) &&
            (!w->picked || no(why, "the role pick is for loops over blocks")) &&
            read_stages(s, m, w, why) && fits(t, s, m, w, why) &&
            mma_fits_blocks(m, w, s->pingpong, why);

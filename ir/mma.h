@@ -110,7 +110,12 @@ typedef struct MmaTiles {
     int stages;     /* buffers of the factors */
     int groups;     /* warpgroups that multiply */
     int group_rows; /* rows of one's accumulator: of a thin tile, more than there are */
-    bool thin;      /* m < 64: what wgmma reads as further rows is whatever lies behind them */
+    int group_cols; /* its columns: n */
+    /* A thread holds two rows, 8 apart, of every block_rows of those, and of every 8 columns two
+     * side by side. wgmma: 64, of which each warp has 16. mma.sync: 16; a group is a warp, of which
+     * there are warp_rows x warp_cols in a tile. */
+    int block_rows, warp_rows, warp_cols;
+    bool thin; /* m < 64: what wgmma reads as further rows is whatever lies behind them */
     int load_regs, mma_regs; /* load_regs 0: all have enough, nothing is handed round */
     int entry_regs;          /* that a thread has at the start */
     /* With promote: the accumulator of a group is cut into pieces of piece_blocks x 64 rows and
@@ -156,6 +161,13 @@ int mma_axis(const Mma *m, int axis);
 /* The first axis of the schedule's list with a tile that is a grid axis (of the view) is rows, the
  * second columns: the accumulator's. False with a reason. */
 bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *tiles, Str *why);
+
+/* Who copies what of a factor's stage (mma_sync.c): lines have per_line chunks of 16 bytes; a
+ * thread copies one of each `apart`-th line, n in all. */
+typedef struct MmaCopies {
+    int per_line, apart, n;
+} MmaCopies;
+MmaCopies mma_copies(const MmaSmem *s, int threads);
 
 /* Can TMA take what this schedule moves by it, if all tensors are dense and aligned? False only
  * where rows are known to be no multiple of 16 bytes. */

@@ -21,6 +21,9 @@ int mma_pair_size(DType p, DType q);
 /* The roles load, mma (at most `most` groups), slab. */
 bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why);
 
+/* The rest of a schedule for mma.sync (mma_sync.c). */
+bool mma_sync_fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why);
+
 /* Do tiles hold whole blocks of what is reduced (mma_nest.c)? */
 bool mma_fits_blocks(const Mma *m, MmaTiles *w, bool pingpong, Str *why);
 /* Shared memory that reductions of rows need, behind all else. */

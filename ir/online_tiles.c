@@ -160,8 +160,9 @@ static bool read_tiles(const Schedule *s, const Online *o, OnlineTiles *w, Str *
     w->j = tile_of(s, o->j);
     w->cols = o->cols < 0 ? 8 : tile_of(s, o->cols);
     w->out.group_rows = w->sync && w->out.m == 128 * w->out.groups && s->split <= 1 ? 128 : 64;
+    w->out.block_rows = 64;
     w->beside = w->out.groups > 1 && w->out.m == 64;
-    w->out.n = w->beside ? w->cols / w->out.groups : w->cols;
+    w->out.n = w->out.group_cols = w->beside ? w->cols / w->out.groups : w->cols;
     if (w->out.m != (w->beside ? 64 : w->out.group_rows * w->out.groups))
         return no(why, "%d groups of 64 rows, a tile of %d", w->out.groups, w->out.m);
     if (w->beside && w->cols % (PIECE * w->out.groups))

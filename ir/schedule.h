@@ -65,6 +65,14 @@
  * The plain tier, with `wide`: split: most CTAs of rows that are cut into parts, of a launch for
  * each loop that carries values and one more (rows_cut.c).
  *
+ * The mma.sync tier (move cpasync, mul mma) takes the same programs as far as nothing is reduced of
+ * them. All warps are alike: `lanes` of m and n say how many stand side by side along each, and
+ * threads is 32 times their product; a warp's part of the tile is a multiple of 16 x 16. k has 32
+ * or 64 elements. Of the factors swizzle is the bytes of a line: K-major all k of a stage; MN-major
+ * 32, 64 or 128. Values after the loop live in the accumulator's fragment, stores go from
+ * registers. persistent: as above; without, there is a CTA for each tile, and several may share a
+ * multiprocessor.
+ *
  * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
  * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the
  * rows'.

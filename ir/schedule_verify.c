@@ -205,7 +205,7 @@ static void verify_pipeline(Verify *v) {
              warps);
 }
 
-static void verify_wgmma_tier(Verify *v) {
+static void verify_mma_tier(Verify *v) {
     Mma m;
     MmaTiles tiles;
     Str why = {0};
@@ -239,11 +239,11 @@ bool schedule_verify(const Schedule *s, const TProg *t, Str *why) {
     if (v.ok && s->move == MOVE_plain && s->mul == MUL_fma) verify_plain_tier(&v, &a);
     if (v.ok && s->mul == MUL_wgmma) {
         need(&v, s->move == MOVE_tma, "wgmma takes what TMA brings");
-        verify_wgmma_tier(&v);
+        verify_mma_tier(&v);
     }
     if (v.ok && s->mul == MUL_mma) {
         need(&v, s->move == MOVE_cpasync, "mma.sync takes what cp.async brings");
-        verify_wgmma_tier(&v);
+        verify_mma_tier(&v);
     }
     verify_pipeline(&v);
     for (int k = 0; k < 3; k++) need(&v, s->cluster[k] >= 0, "cluster of %d", s->cluster[k]);

@@ -368,6 +368,7 @@ bool pass_schedule(PassCtx *cx, Graph *g) {
         Step *s = &p->steps.v[i];
         s->schedules.n = 0;
         const Ix *cost = schedule_wgmma(cx, s);
+        schedule_mma(cx, s);
         schedule_online(cx, s);
         s->why = s->schedules.n ? NULL : schedule_why(cx, s);
         schedule_rows(cx, s);

@@ -9,6 +9,9 @@
  * general kernel is predicted to take; NULL: more than what was added, or nothing is known. */
 const Ix *schedule_wgmma(PassCtx *cx, Step *step);
 
+/* The same for the targets that have mma.sync and no wgmma. */
+void schedule_mma(PassCtx *cx, Step *step);
+
 /* May cut an axis of the step's program in two. */
 void schedule_online(PassCtx *cx, Step *step);
 

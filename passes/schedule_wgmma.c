@@ -125,7 +125,7 @@ static void end(const PassCtx *cx, const Gemm *g, const Tile *c, int stages, int
 
 /* What the tier does not make yet, or cannot, is not proposed; nor what could run only if tensors
  * had padded rows, for which there are the schedules for any pitch. */
-static bool fits_tier(const TProg *t, const Schedule *s) {
+bool gemm_fits_tier(const TProg *t, const Schedule *s) {
     Mma m;
     MmaTiles w;
     Str why = {0};
@@ -155,7 +155,7 @@ static Schedule *bringing(const PassCtx *cx, const Gemm *g, const Tile *c, const
             Schedule *s = begin(cx, g, c);
             if (!slabs_bring(cx->arena, x, way, last, s)) break;
             end(cx, g, c, n, tile_groups(c), s);
-            if (fits_tier(g->step, s)) return s;
+            if (gemm_fits_tier(g->step, s)) return s;
         }
         if (n <= without && (n - 1) * stage_bytes(c) < LEAST_AHEAD) return NULL;
     }
@@ -175,7 +175,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
         int slabs = staged ? slabs_store(cx->arena, &x, s) : 0;
         stages = stages_in(cx->target->smem - SPARE - slabs, c) - less;
         end(cx, g, c, stages, 0, s);
-    } while (g->m.row_block.size && !fits_tier(g->step, s) && less++ < LESS);
+    } while (g->m.row_block.size && !gemm_fits_tier(g->step, s) && less++ < LESS);
     if (c->split > 1) return s;
     Schedule *other = staged ? bringing(cx, g, c, &x, stages, false) : NULL;
     if (!other && pingpong) other = bringing(cx, g, c, &x, stages, true);
@@ -194,7 +194,7 @@ static bool is_gemm(const TProg *t, Gemm *g) {
 }
 
 /* The step's program, or else it with an axis more. */
-static bool find_gemm(Step *step, Gemm *g) {
+bool gemm_find(Step *step, Gemm *g) {
     if (is_gemm(step->tile, g)) return true;
     TProg *t = schedule_with_row(step->tile);
     bool is = is_gemm(t, g);
@@ -283,7 +283,7 @@ static void add_between(const Gemm *g, Candidate *list, int *n) {
  * are exact in f32, so only the sum is the tensor core's, which strict refuses. */
 const Ix *schedule_wgmma(PassCtx *cx, Step *step) {
     Gemm g = {0};
-    if (!(cx->target->has & TGT_W) || cx->strict || !find_gemm(step, &g)) return NULL;
+    if (!(cx->target->has & TGT_W) || cx->strict || !gemm_find(step, &g)) return NULL;
     g.sms = cx->target->sms;
     g.sums = g.m.size == 2 ? WIDE : cx->fast_accum ? FP8 : PROMOTED;
     Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + BETWEEN);
@@ -298,7 +298,7 @@ const Ix *schedule_wgmma(PassCtx *cx, Step *step) {
     for (int i = 0, kept = 0; i < n; i++) {
         if (!(known && c[i].tile.always) && kept >= best) continue;
         Schedule *s = make(cx, &g, &c[i].tile);
-        if (!fits_tier(step->tile, s)) continue;
+        if (!gemm_fits_tier(step->tile, s)) continue;
         vec_push(cx->arena, &step->schedules, s);
         kept++;
     }

@@ -46,7 +46,13 @@ typedef struct Tile {
 
 enum { STAGE_BYTES = 128 };
 
-int gemm_stage_k(const Gemm *g); /* elements of k of a stage */
+/* The step's program, or else it with an axis more; false: it is of another shape. */
+bool gemm_find(Step *step, Gemm *g);
+/* What the tier does not make yet, or cannot, is not proposed; nor what could run only if tensors
+ * had padded rows, for which there are the schedules for any pitch. */
+bool gemm_fits_tier(const TProg *t, const Schedule *s);
+const Ix *gemm_bytes(const Gemm *g); /* of all tensors, each once */
+int gemm_stage_k(const Gemm *g);     /* elements of k of a stage */
 int tile_groups(const Tile *c);
 int tile_pair_rows(const Tile *c);
 int tile_pair_cols(const Tile *c);

@@ -80,7 +80,7 @@ static const Ix *count_clusters(const Gemm *g, const Tile *c) {
 }
 
 /* Of all tensors, each once. */
-static const Ix *count_bytes(const Gemm *g) {
+const Ix *gemm_bytes(const Gemm *g) {
     IxPool *p = g->t->ix;
     const Ix *sum = ix_const(p, 0);
     for (int i = 0; i < g->t->tensors.n; i++) {
@@ -140,7 +140,7 @@ static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
  * large factor again and again; the second-level cache gives 6200. */
 static const Ix *memory_cycles(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
-    const Ix *memory = scaled(p, count_bytes(g), 1, 2529);
+    const Ix *memory = scaled(p, gemm_bytes(g), 1, 2529);
     if (tile_groups(c) > 1) return memory;
     const Ix *stages =
         ix_mul(p, count_clusters(g, c), ceil_div(p, extent(g, g->m.k), gemm_stage_k(g)));

@@ -400,7 +400,7 @@ bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
     *k = (Kernel){.name = entry_name(a, name), .arch = o->target->name};
     k->stats = KSTATS_NONE;
     bool wgmma = sch->move == MOVE_tma && sch->mul == MUL_wgmma;
-    bool mma = sch->move == MOVE_cpasync && sch->mul == MUL_mma && is_online(a, s->tile);
+    bool mma = sch->move == MOVE_cpasync && sch->mul == MUL_mma;
     if (!general && !wgmma && !mma) {
         diag_error(d, (Span){0}, "schedule", "schedule %s of step %s: no such tier is built",
                    sch->name, s->name);
@@ -413,6 +413,7 @@ bool backend_lower(Arena *a, const Plan *p, const Step *s, const Schedule *sch,
     module_begin(&l, k->name);
     bool ok = general                 ? emit_kernel(&l, k, d)
               : is_online(a, s->tile) ? online_emit(&l, k, d)
+              : mma                   ? mma_emit(&l, k, d)
                                       : wgmma_emit(&l, k, d);
     if (ok) {
         annotate(&l);

@@ -247,6 +247,8 @@ void block_enter(Lower *l, LLVMBasicBlockRef b);
 
 /* Makes the body, l->fn, and what k says about its launch. */
 bool wgmma_emit(Lower *l, Kernel *k, Diags *d);
+/* The same with cp.async and mma.sync (mma.c). */
+bool mma_emit(Lower *l, Kernel *k, Diags *d);
 /* The same for programs of the kind of ir/online.h (online.c). */
 bool online_emit(Lower *l, Kernel *k, Diags *d);
 

@@ -345,42 +345,58 @@ static int factor_map(Wg *w, const MmaFactor *f, const MmaSmem *s) {
     return param_map(w->l, wg_map(w, f, s), w->l->t->tensors.v[f->load->tensor].id);
 }
 
-bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
+LLVMBasicBlockRef wg_begin(Wg *w, Lower *l, Kernel *k, Diags *d) {
     Str why = {0};
-    Wg w = {.l = l, .kernel = k->name};
-    if (!mma_schedule(l->t, l->s, &w.m, &w.t, &why)) {
+    *w = (Wg){.l = l, .kernel = k->name};
+    if (!mma_schedule(l->t, l->s, &w->m, &w->t, &why)) {
         diag_error(d, (Span){0}, "schedule", "schedule %s of %s: %s", l->s->name, l->t->name,
                    str_get(&why));
         str_free(&why);
-        return false;
+        return NULL;
     }
-    l->t = w.m.t;
+    l->t = w->m.t;
     l->unit_last = l->roles = true;
-    l->online = w.m.nest.blocks && mma_has_frames(w.m.nest.blocks);
+    l->online = w->m.nest.blocks && mma_has_frames(w->m.nest.blocks);
     wg_builders(l);
-    LLVMBasicBlockRef entry = LLVMGetInsertBlock(l->b);
     values_find(l);
-    sums_differ(&w);
+    sums_differ(w);
     l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
-    w.map_a = factor_map(&w, &w.m.a, &w.t.a);
-    w.map_b = factor_map(&w, &w.m.b, &w.t.b);
-    for (int i = 0; i < w.t.nstaged; i++) {
-        const MmaStaged *s = &w.t.staged[i];
-        w.map_out[i] = param_map(l, wg_map_slab(&w, s), l->t->tensors.v[s->inst->tensor].id);
-        w.pairs[i] = ARENA_ARRAY(l->arena, Val, w.t.group_rows / 32 * w.t.chunk / 8);
-    }
-    for (int i = 0; i < w.t.nbrought; i++) {
-        const MmaStaged *s = &w.t.brought[i];
-        w.map_in[i] = param_map(l, wg_map_slab(&w, s), l->t->tensors.v[s->inst->tensor].id);
-    }
-    wg_reduce_init(&w);
-    emit_body(&w);
+    return LLVMGetInsertBlock(l->b);
+}
+
+bool wg_end(Wg *w, LLVMBasicBlockRef entry, Kernel *k, Diags *d) {
+    Lower *l = w->l;
     LLVMBuildBr(l->frame, entry);
-    wg_guards(&w, k);
+    wg_guards(w, k);
     bool ok = params_finish(l, k, d);
-    if (ok) wg_make_kernel(&w);
+    if (ok) wg_make_kernel(w);
     LLVMDisposeBuilder(l->frame);
     LLVMDisposeBuilder(l->entry);
     LLVMDisposeBuilder(l->b);
     return ok;
+}
+
+static void find_maps(Wg *w) {
+    Lower *l = w->l;
+    w->map_a = factor_map(w, &w->m.a, &w->t.a);
+    w->map_b = factor_map(w, &w->m.b, &w->t.b);
+    for (int i = 0; i < w->t.nstaged; i++) {
+        const MmaStaged *s = &w->t.staged[i];
+        w->map_out[i] = param_map(l, wg_map_slab(w, s), l->t->tensors.v[s->inst->tensor].id);
+        w->pairs[i] = ARENA_ARRAY(l->arena, Val, w->t.group_rows / 32 * w->t.chunk / 8);
+    }
+    for (int i = 0; i < w->t.nbrought; i++) {
+        const MmaStaged *s = &w->t.brought[i];
+        w->map_in[i] = param_map(l, wg_map_slab(w, s), l->t->tensors.v[s->inst->tensor].id);
+    }
+}
+
+bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
+    Wg w;
+    LLVMBasicBlockRef entry = wg_begin(&w, l, k, d);
+    if (!entry) return false;
+    find_maps(&w);
+    wg_reduce_init(&w);
+    emit_body(&w);
+    return wg_end(&w, entry, k, d);
 }

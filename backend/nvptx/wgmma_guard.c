@@ -37,17 +37,14 @@ static void at_most(Wg *w, Kernel *k, const Ix *x, int64_t n) {
     nonneg(w, k, ix_sub(p, ix_const(p, n), x));
 }
 
-/* A tensor that a map is made of. */
-static void guard_map(Wg *w, Kernel *k, const TTensor *x) {
+/* All of its rows begin at multiples of 16 bytes. */
+static void guard_rows(Wg *w, Kernel *k, const TTensor *x) {
     IxPool *p = w->l->t->ix;
     int size = dtype_bits(x->type) / 8;
     bool temp = x->mem == TM_TEMP;
     if (!temp)
         guard_add(w->l, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = MAP_ALIGN});
-    for (int d = 0; d < x->rank; d++) {
-        nonneg(w, k, ix_sub(p, x->dims[d], ix_const(p, 1)));
-        at_most(w, k, x->dims[d], INT32_MAX);
-        if (d == x->rank - 1) continue;
+    for (int d = 0; d + 1 < x->rank; d++) {
         if (!temp) {
             KGuard g = {.kind = KG_STRIDE, .index = x->id, .dim = d, .multiple = MAP_ALIGN};
             guard_add(w->l, k, g);
@@ -56,6 +53,16 @@ static void guard_map(Wg *w, Kernel *k, const TTensor *x) {
         const Ix *bytes = ix_mul(p, dense_stride(w->l->t, x, d), ix_const(p, size));
         nonneg(w, k, ix_neg(p, ix_mod(p, bytes, ix_const(p, MAP_ALIGN))));
     }
+}
+
+/* A tensor that a map is made of. */
+static void guard_map(Wg *w, Kernel *k, const TTensor *x) {
+    IxPool *p = w->l->t->ix;
+    for (int d = 0; d < x->rank; d++) {
+        nonneg(w, k, ix_sub(p, x->dims[d], ix_const(p, 1)));
+        at_most(w, k, x->dims[d], INT32_MAX);
+    }
+    guard_rows(w, k, x);
 }
 
 /* A factor that threads bring: extents and pitch as their arithmetic has them. */
@@ -84,9 +91,23 @@ void wg_guard_map_in(Wg *w, Kernel *k, const Mma *m, const TInst *load) {
     nonneg(w, k, ix_neg(p, ix_mod(p, begin, ix_const(p, unit))));
 }
 
+/* A factor that cp.async brings: lines begin at multiples of 16 bytes, and are such. */
+static void guard_copied(Wg *w, Kernel *k, const MmaFactor *f) {
+    IxPool *p = w->l->t->ix;
+    const TTensor *x = tensor_of(w, f->load);
+    int unit;
+    const Ix *begin = mma_begins(&w->m, f->load, &unit);
+    FK_ASSERT(begin);
+    nonneg(w, k, ix_neg(p, ix_mod(p, begin, ix_const(p, unit))));
+    nonneg(w, k, ix_neg(p, ix_mod(p, x->dims[x->rank - 1], ix_const(p, unit))));
+    guard_rows(w, k, x);
+}
+
 static void guard_factor(Wg *w, Kernel *k, const MmaFactor *f, const MmaSmem *s) {
     if (s->plain)
         guard_plain(w, k, f);
+    else if (w->l->s->move == MOVE_cpasync)
+        guard_copied(w, k, f);
     else
         wg_guard_map_in(w, k, &w->m, f->load);
 }
@@ -121,7 +142,11 @@ void wg_guards(Wg *w, Kernel *k) {
         if (x->mem == TM_TEMP || !x->rank) continue;
         guard_add(w->l, k, (KGuard){.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1});
     }
-    for (int a = 0; a < t->ngrid; a++) at_most(w, k, t->axes.v[a].extent, INT32_MAX);
+    bool copied =
+        w->l->s->move == MOVE_cpasync; /* bytes of a line, and a stage more, fit 31 bits */
+    for (int a = 0; a < t->ngrid; a++)
+        at_most(w, k, t->axes.v[a].extent, copied ? INT32_MAX / 4 : INT32_MAX);
+    if (copied) at_most(w, k, t->axes.v[w->m.k].extent, INT32_MAX / 4);
     at_most(w, k, k->tiles, TILES_MAX);
     if (w->t.split > 1) /* parts times stages fit 31 bits */
         at_most(w, k, t->axes.v[w->m.k].extent, INT32_MAX / 2);

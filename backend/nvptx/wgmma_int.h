@@ -156,7 +156,8 @@ void wg_reduce_branch(Wg *w, Val cond, void (*then)(Wg *w, void *ctx), void *ctx
 /* Where a tile begins: sets the batch axes (and walked), returns rows and columns as i64. */
 void wg_decode(Wg *w, Val tile, Val *row0, Val *col0);
 const Ix *wg_tile_total(const Wg *w);
-void wg_open_one(Wg *w, int axis, Val at); /* one element, in range or harmless */
+void wg_open_one(Wg *w, int axis, Val at);   /* one element, in range or harmless */
+Val wg_factor_at(Wg *w, const MmaFactor *f); /* i64: an address, at the open axes and k = 0 */
 /* What TMA wants, i32, innermost first: an access at the open axes, which hold one element each. */
 void wg_coords(Wg *w, const TInst *i, Val *coord);
 
@@ -197,6 +198,10 @@ void wg_slab_consumer(Wg *w);        /* start of a consumer group */
 void wg_slab_take(Wg *w);            /* waits for the next slab, sets w->slab */
 void wg_slab_give(Wg *w);            /* it was read and written */
 
+/* Of a kernel with this accumulator: what is known of program and schedule, builders (NULL, and a
+ * diagnostic: they do not fit); then, when its body is made, guards and all around it. */
+LLVMBasicBlockRef wg_begin(Wg *w, Lower *l, Kernel *k, Diags *d);
+bool wg_end(Wg *w, LLVMBasicBlockRef entry, Kernel *k, Diags *d);
 void wg_guards(Wg *w, Kernel *k);
 void wg_guard_map_in(Wg *w, Kernel *k, const Mma *m, const TInst *load); /* that TMA brings */
 void wg_guard_map_out(Wg *w, Kernel *k, const TTensor *x); /* the same, to store through */

@@ -137,17 +137,8 @@ static void find_threads(Wg *w, WgPlain *p) {
 /* In the open tile. */
 static void open_lines(Wg *w, const WgPlain *p, Lines *x) {
     Lower *l = w->l;
-    const TTensor *t = tensor_of(w, x);
-    Val base = LLVMBuildPtrToInt(l->b, param_pointer(l, t), l->i64, "");
-    for (int d = 0; d < t->rank; d++) {
-        if (d == x->f->depth) continue;
-        Frag at = frag_ix(l, x->f->load->ix[d]);
-        Val by =
-            LLVMBuildMul(l->b, frag_only(&at, "a line"), bytes_of(l, p, param_stride(l, t, d)), "");
-        base = LLVMBuildAdd(l->b, base, by, "");
-    }
     Val chunk = LLVMBuildMul(l->b, p->chunk, i32c(l, CHUNK), "");
-    x->base = LLVMBuildAdd(l->b, base, LLVMBuildZExt(l->b, chunk, l->i64, ""), "");
+    x->base = LLVMBuildAdd(l->b, wg_factor_at(w, x->f), LLVMBuildZExt(l->b, chunk, l->i64, ""), "");
     Val left =
         LLVMBuildSub(l->b, uniform_ix(l, l->t->axes.v[x->axis].extent), l->axis[x->axis].e[0], "");
     x->left = LLVMBuildTrunc(l->b, left, l->i32, "");

@@ -48,7 +48,7 @@ enum { FRAME_COLS = 32 };
  * move as often in all tiles, for the bits to be the same. */
 static int slab_cols(const Wg *w) {
     if (wg_reduce_frames(w)) return FRAME_COLS;
-    int blocks = w->t.group_rows / 64, cols = blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
+    int blocks = w->t.group_rows / w->t.block_rows, cols = blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
     return w->t.nbrought > 2 && cols > 8 ? cols / 2 : cols;
 }
 
@@ -123,9 +123,9 @@ static int pending_of(const Wg *w, int part, int parts) {
 
 static void parts_in_line(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
     Lower *l = w->l;
-    int parts = (w->t.n + cols - 1) / cols;
+    int parts = (w->t.group_cols + cols - 1) / cols;
     for (int i = 0; i < parts; i++) {
-        int from = i * cols, left = w->t.n - from;
+        int from = i * cols, left = w->t.group_cols - from;
         Part p = {.from = from, .cols = left < cols ? left : cols, .row = row};
         p.col = LLVMBuildAdd(l->b, col0, LLVMConstInt(l->i64, (unsigned)from, 0), "");
         p.done = i32c(l, from + p.cols);
@@ -141,7 +141,7 @@ static void parts_in_line(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
  * Staged stores use one place of the ring. */
 static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
     Lower *l = w->l;
-    while (w->t.n % cols) cols /= 2;
+    while (w->t.group_cols % cols) cols /= 2;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef body = block_new(l, "part"), exit = block_new(l, "parts");
     LLVMBuildBr(l->b, body);
@@ -154,12 +154,12 @@ static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
     Val next = p.done = LLVMBuildAdd(l->b, from, i32c(l, cols), "");
     one_part(w, &now, &p);
     wg_phi_next(l, from, next);
-    int per_block = w->t.n / 2;
+    int per_block = w->t.group_cols / 2;
     for (int i = 0; i < acc->n; i++) {
         bool last = i % per_block + cols / 2 >= per_block;
         wg_phi_next(l, now.v[i], last ? now.v[i] : now.v[i + cols / 2]);
     }
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, i32c(l, w->t.n), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, i32c(l, w->t.group_cols), "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, exit);
 }

@@ -7,7 +7,8 @@
  *
  * The accumulator of a warpgroup is blocks of 64 rows. Thread t (warp w = t / 32, g = t % 32 / 4,
  * q = t % 4) holds of each rows 16 w + g and 16 w + g + 8, and of every 8 columns 2 q and 2 q + 1;
- * register 4 j + 2 h + e of a block is row h, column e of the j-th 8. That is rows x columns, so
+ * register 4 j + 2 h + e of a block is row h, column e of the j-th 8. That of a warp with mma.sync
+ * is blocks of 16 rows, otherwise the same. That is rows x columns, so
  * rows and columns are two axes of which the thread holds several elements each, and fragments
  * need to know no more.
  */
@@ -79,6 +80,21 @@ void wg_coords(Wg *w, const TInst *i, Val *coord) {
         Frag x = frag_ix(l, i->ix[d]);
         coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
     }
+}
+
+Val wg_factor_at(Wg *w, const MmaFactor *f) {
+    Lower *l = w->l;
+    const TTensor *t = &l->t->tensors.v[f->load->tensor];
+    Val base = LLVMBuildPtrToInt(l->b, param_pointer(l, t), l->i64, "");
+    for (int d = 0; d < t->rank; d++) {
+        if (d == f->depth) continue;
+        Frag at = frag_ix(l, f->load->ix[d]);
+        Val size = LLVMConstInt(l->i64, (unsigned)w->m.size, 0);
+        Val bytes = LLVMBuildMul(l->entry, param_stride(l, t, d), size, "");
+        base =
+            LLVMBuildAdd(l->b, base, LLVMBuildMul(l->b, frag_only(&at, "a line"), bytes, ""), "");
+    }
+    return base;
 }
 
 static void decode_batch(Wg *w, Val batch) {
@@ -178,9 +194,9 @@ static Val thread_first(Wg *w, Val tile0, Val of_thread) {
 }
 
 void wg_open_rows(Wg *w, Val row0) {
-    int n = w->t.group_rows / 32; /* 2 of every 64 */
+    int block = w->t.block_rows, n = w->t.group_rows / block * 2;
     int64_t *step = ARENA_ARRAY(w->l->arena, int64_t, n);
-    for (int i = 0; i < n; i++) step[i] = i / 2 * 64 + i % 2 * 8;
+    for (int i = 0; i < n; i++) step[i] = i / 2 * block + i % 2 * 8;
     int axis = w->m.rows;
     Val first = thread_first(w, row0, w->row);
     Val left =

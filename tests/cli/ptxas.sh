@@ -57,7 +57,9 @@ if real=$("$fkc" -v model.fk -o real.fkm 2>&1 | sed -n 's/^fkc: assembling with 
     done
     run 0 "for two chips" "$fkc" --arch=sm_80,sm_90a --emit=cubin model.fk -o two
     holds "the general one for both" test "$(find . -name 'two.*_0.sm_*' | wc -l)" = 2
-    holds "those of sm_90a for it alone" test -z "$(find . -name 'two.*_*x*.sm_80')"
+    holds "those of sm_90a for it alone" test -z "$(find . -name 'two.*_coop_*.sm_80')"
+    holds "those of sm_80 for it alone" test -z "$(find . -name 'two.*_mma_*.sm_90a')"
+    holds "some for each" test -n "$(find . -name 'two.*_mma_*.sm_80')" -a -n "$(find . -name 'two.*_coop_*.sm_90a')"
     run 0 "same bytes" "$fkc" model.fk -o again.fkm
     holds "with machine code too" cmp -s real.fkm again.fkm
     run 0 "report" "$fkc" --arch=sm_80 --emit=report model.fk

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
 # emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states,
-# emu_picks, emu_split, emu_rows, emu_edges80).
+# emu_picks, emu_split, emu_rows, emu_edges80, emu_sync).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
@@ -13,7 +13,7 @@
 # edges80: those for sm_80, of some rows every fourth.
 # picks: attention where data leave out blocks, and how many. split: loops over j in parts, by force and by
 # the rule. rows: rows.fk, each variant by force at lengths that fill it, that do not, and ragged ones where it
-# takes them; one that never runs is a fault.
+# takes them; one that never runs is a fault. sync: as gemm, of modules for sm_80 and sm_86.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -91,22 +91,35 @@ gemm() {
     run FK_EMU_SMS=2 FK_EMU_SEED=3
 }
 
+# mma.sync: tiles over edges, stages that are not full, fewer and more of them than there are slots.
+sync() {
+    options=--arch=sm_80
+    products tests/gpu/gemm.fk two
+    products tests/gpu/orders.fk nn tt heads
+    options=--arch=sm_86
+    products tests/gpu/orders.fk tn
+}
+
+options= # of fkc, for products
 products() { # FILE FN...
-    local file fn variant size sizes
+    local file fn variant size sizes batch
     for fn in "${@:2}"; do
         alone "$1" "$fn"
-        module "$file" || continue
+        # shellcheck disable=SC2086
+        module "$file" $options || continue
+        [ "$fn" = heads ] && batch=' -s B=1 -s H=4' || batch=
         : > "$work/cases"
         for variant in $("$fkrun" --list -s M=512 -s N=512 -s K=256 "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
             [ "$variant" = general ] && continue
             sizes=("1 8 64" "130 264 72" "257 520 200")
             [[ $variant == *_split ]] && sizes+=("130 264 1000" "40 64 1500")
+            [[ $options ]] && sizes=("8 8 8" "136 264 200")
             for size in "${sizes[@]}"; do
                 read -r m n k <<< "$size"
-                echo "--device=emu --check --check-seconds=5 --repeat=2 -s M=$m -s N=$n -s K=$k --variant=$variant $mod" >> "$work/cases"
+                echo "--device=emu --check --check-seconds=5 --repeat=2 -s M=$m -s N=$n -s K=$k$batch --variant=$variant $mod" >> "$work/cases"
             done
         done
-        run
+        [[ $options ]] || run
         run FK_EMU_SMS=2 FK_EMU_SEED=3
     done
 }
@@ -294,6 +307,7 @@ states) reduce tests/gpu/states.fk 72 136 80 136 1100 48 ;;
 picks) picks ;;
 split) split ;;
 rows) rows ;;
+sync) sync ;;
 *) exit 2 ;;
 esac
 echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"

@@ -37,15 +37,17 @@ class Module:
     def __init__(self, build, work, row):
         self.name, source, fn, self.kernel, sizes, env = row
         self.build, self.work = build, work
-        self.path = os.path.join(work, os.path.basename(source)[:-3] + ".fkm")
+        options = [word for word in env.split() if word.startswith("--")]
+        stem = os.path.basename(source)[:-3] + "".join(options).replace("=", "_")
+        self.path = os.path.join(work, stem + ".fkm")
         variant = re.sub(r"^\d+_?", "", self.kernel[len(fn) + 1:]) or "general"
         self.run = ["--device=emu", "--fn=" + fn, "--variant=" + variant]
         self.run += [arg for size in sizes.split() for arg in ("-s", size)]
-        self.env = dict(word.split("=") for word in env.split())
+        self.env = dict(word.split("=") for word in env.split() if word not in options)
         if not os.path.exists(self.path):
             source = os.path.join(ROOT, source)
-            subprocess.run([build + "/fkc", "--ptxas=none", "--no-expect", source, "-o", self.path],
-                           check=True, stderr=subprocess.DEVNULL)
+            subprocess.run([build + "/fkc", "--ptxas=none", "--no-expect", *options, source, "-o",
+                            self.path], check=True, stderr=subprocess.DEVNULL)
         self.ptx = subprocess.run([build + "/tests/emu/emu_ptx", self.path, self.kernel], check=True,
                                   capture_output=True, text=True).stdout
 

@@ -2,9 +2,9 @@
  *
  * A test NN_fire_what.fkg or NN_keep_what.fkg is a graph, a line "----", and the graph that must
  * come out, or "(unchanged)" for keep. Comment lines "# strict", "# invariant", "# fast-accum" and
- * "# sm_90a" set options and the target; "# short-rows" does what is worth it for long rows. For
- * each test: the input verifies, the output verifies, reads back as itself, is what is expected,
- * means the same (check.h), and the pass finds nothing more to do in it.
+ * "# sm_NN" set options and the target (sm_80); "# short-rows" does what is worth it for long rows.
+ * For each test: the input verifies, the output verifies, reads back as itself, is what is
+ * expected, means the same (check.h), and the pass finds nothing more to do in it.
  */
 #include "passes/passes.h"
 #include "tests/passes/check.h"
@@ -94,11 +94,18 @@ static void shrink_frames(Plan *p) {
     }
 }
 
+static PassCtx context(Test *t) {
+    PassCtx cx = {.arena = &t->arena, .target = target_at(0), .fuse = true};
+    for (int i = 1; target_at(i); i++)
+        if (strstr(t->input, arena_printf(&t->arena, "# %s\n", target_at(i)->name)))
+            cx.target = target_at(i);
+    cx.strict = strstr(t->input, "# strict") != NULL;
+    return cx;
+}
+
 /* A plan: its programs verify and mean what the graph means. The text is expected as it is. */
 static char *transform_plan(Test *t, const Pass *pass) {
-    PassCtx cx = {.arena = &t->arena, .target = target_at(0), .fuse = true};
-    if (strstr(t->input, "# sm_90a")) cx.target = target_named("sm_90a");
-    cx.strict = strstr(t->input, "# strict") != NULL;
+    PassCtx cx = context(t);
     cx.fast_accum = strstr(t->input, "# fast-accum") != NULL;
     cx.invariant = strstr(t->input, "# invariant") != NULL;
     Graph *g = parse(t, "bad input", t->input);
@@ -111,7 +118,8 @@ static char *transform_plan(Test *t, const Pass *pass) {
     for (int i = 0; i < cx.plan->steps.n && ok; i++) {
         const Step *s = &cx.plan->steps.v[i];
         ok = tile_verify(s->tile, &why);
-        if (s->schedules.n) ok = ok && schedule_verify(s->schedules.v[0], s->tile, &why);
+        for (int k = 0; k < s->schedules.n; k++)
+            ok = ok && schedule_verify(s->schedules.v[k], s->tile, &why);
     }
     Check1 c = {.algebra = true, .rounds = 30, .seed = 1, .near = 1e-4};
     char *text = print_after(t, &cx, g, pass);
@@ -126,9 +134,7 @@ static char *transform_plan(Test *t, const Pass *pass) {
 
 /* The output of the pass, or "(unchanged)"; NULL on a fault. */
 static char *transform(Test *t, const Pass *pass, bool keep) {
-    PassCtx cx = {.arena = &t->arena, .target = target_at(0), .fuse = true};
-    if (strstr(t->input, "# sm_90a")) cx.target = target_named("sm_90a");
-    cx.strict = strstr(t->input, "# strict") != NULL;
+    PassCtx cx = context(t);
     cx.short_rows = strstr(t->input, "# short-rows") != NULL;
     Graph *g = parse(t, "bad input", t->input), *before;
     if (!g) return NULL;

@@ -1,0 +1,181 @@
+/* mma_copy.c - stages of both factors, from global to shared memory by cp.async. Each thread has
+ * its share of every stage (ir/mma_sync.c) and runs ahead of the products across tiles: after a
+ * tile's last stage comes the first of the CTA's next tile.
+ *
+ * What lies beyond rows or k is not read, and 0 in shared memory. The guards see to it that lines
+ * begin at, and are, multiples of 16 bytes, so a copy is whole or nothing. Behind the last tile all
+ * copies are nothing.
+ */
+#include "backend/nvptx/mma_int.h"
+
+enum { SIZE = 2, CHUNK = 16, FACTORS = 2 };
+
+static Val add32(Lower *l, Val a, int by) {
+    return by ? LLVMBuildAdd(l->b, a, i32c(l, by), "") : a;
+}
+
+static Val wide(Lower *l, Val v) {
+    return LLVMBuildSExt(l->b, v, l->i64, "");
+}
+
+/* ---- what a thread has to do ---------------------------------------------------------------- */
+
+static void find_copy(Mm *m, MmCopy *x, int begin) {
+    Wg *w = &m->w;
+    Lower *l = w->l;
+    const MmaSmem *s = x->s;
+    const TTensor *t = &l->t->tensors.v[x->f->load->tensor];
+    x->c = mma_copies(s, l->s->threads);
+    Val number = LLVMBuildURem(l->b, w->tid, i32c(l, x->c.per_line), "");
+    x->chunk = LLVMBuildMul(l->b, number, i32c(l, CHUNK), "");
+    x->line = LLVMBuildUDiv(l->b, w->tid, i32c(l, x->c.per_line), "");
+    x->box = i32c(l, 0);
+    if (s->mn && x->c.apart > w->t.k) {
+        x->box = LLVMBuildUDiv(l->b, x->line, i32c(l, w->t.k), "");
+        x->line = LLVMBuildURem(l->b, x->line, i32c(l, w->t.k), "");
+    }
+    Val at = LLVMBuildXor(l->b, x->chunk, mm_swizzle(l, s, x->line), "");
+    at = LLVMBuildAdd(l->b, at, LLVMBuildMul(l->b, x->line, i32c(l, s->swizzle), ""), "");
+    at = LLVMBuildAdd(l->b, at, LLVMBuildMul(l->b, x->box, i32c(l, s->box_bytes), ""), "");
+    x->to = LLVMBuildAdd(l->b, add32(l, at, begin), w->smem, "");
+    int lines = s->mn ? x->f->depth : x->f->row;
+    Val pitch = lines < 0 ? LLVMConstInt(l->i64, 0, 0) : param_stride(l, t, lines);
+    x->pitch = LLVMBuildMul(l->entry, pitch, LLVMConstInt(l->i64, SIZE, 0), "");
+}
+
+void mm_find_copies(Mm *m) {
+    Wg *w = &m->w;
+    m->x[0] = (MmCopy){.f = &w->m.a, .s = &w->t.a, .axis = w->m.rows};
+    m->x[1] = (MmCopy){.f = &w->m.b, .s = &w->t.b, .axis = w->m.cols};
+    find_copy(m, &m->x[0], 0);
+    find_copy(m, &m->x[1], w->t.a.bytes);
+}
+
+/* ---- where ---------------------------------------------------------------------------------- */
+
+/* At the open tile's first stage. there: is it a tile? */
+static MmAt at_tile(Mm *m, const MmCopy *x, Val there) {
+    Wg *w = &m->w;
+    Lower *l = w->l;
+    Val line = LLVMBuildMul(l->b, wide(l, x->line), x->pitch, "");
+    Val box = LLVMBuildMul(l->b, x->box, i32c(l, x->s->swizzle), "");
+    Val in = LLVMBuildAdd(l->b, x->chunk, box, "");
+    MmAt at = {.from = LLVMBuildAdd(l->b, wg_factor_at(w, x->f), line, "")};
+    at.from = LLVMBuildAdd(l->b, at.from, wide(l, in), "");
+    Val left = uniform_ix(l, l->t->axes.v[x->axis].extent);
+    left = LLVMBuildTrunc(l->b, LLVMBuildSub(l->b, left, l->axis[x->axis].e[0], ""), l->i32, "");
+    if (x->s->mn)
+        left = LLVMBuildSub(l->b, LLVMBuildMul(l->b, left, i32c(l, SIZE), ""), in, "");
+    else
+        left = LLVMBuildSub(l->b, left, x->line, "");
+    at.left = LLVMBuildSelect(l->b, there, left, i32c(l, 0), "");
+    return at;
+}
+
+MmNext mm_first(Mm *m, Val tile) {
+    Wg *w = &m->w;
+    Lower *l = w->l;
+    MmNext n = {.tile = tile, .k_left = uniform32(w, l->t->axes.v[w->m.k].extent)};
+    Val row0, col0;
+    Val there = LLVMBuildICmp(l->b, LLVMIntULT, tile, uniform32(w, wg_tile_total(w)), "");
+    wg_decode(w, tile, &row0, &col0);
+    wg_open_one(w, w->m.rows, row0);
+    wg_open_one(w, w->m.cols, col0);
+    for (int i = 0; i < FACTORS; i++) n.x[i] = at_tile(m, &m->x[i], there);
+    return n;
+}
+
+MmNext mm_phi(Mm *m, const MmNext *n, LLVMBasicBlockRef before) {
+    Lower *l = m->w.l;
+    MmNext p = {wg_phi(l, l->i32, n->tile, before), wg_phi(l, l->i32, n->k_left, before), {{0}}};
+    for (int i = 0; i < FACTORS; i++)
+        p.x[i] = (MmAt){wg_phi(l, l->i64, n->x[i].from, before),
+                        wg_phi(l, l->i32, n->x[i].left, before)};
+    return p;
+}
+
+void mm_phi_next(Mm *m, const MmNext *phi, const MmNext *n) {
+    Lower *l = m->w.l;
+    wg_phi_next(l, phi->tile, n->tile);
+    wg_phi_next(l, phi->k_left, n->k_left);
+    for (int i = 0; i < FACTORS; i++) {
+        wg_phi_next(l, phi->x[i].from, n->x[i].from);
+        wg_phi_next(l, phi->x[i].left, n->x[i].left);
+    }
+}
+
+MmNext mm_after(Mm *m, const MmNext *n) {
+    Wg *w = &m->w;
+    Lower *l = w->l;
+    MmNext go = *n;
+    go.k_left = add32(l, n->k_left, -w->t.k);
+    for (int i = 0; i < FACTORS; i++) {
+        const MmCopy *x = &m->x[i];
+        Val by = LLVMConstInt(l->i64, (unsigned)(w->t.k * SIZE), 0);
+        if (x->s->mn)
+            by = LLVMBuildMul(l->entry, x->pitch, LLVMConstInt(l->i64, (unsigned)w->t.k, 0), "");
+        go.x[i].from = LLVMBuildAdd(l->b, n->x[i].from, by, "");
+    }
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef other = block_new(l, "next.tile"), after = block_new(l, "next.stage");
+    Val more = LLVMBuildICmp(l->b, LLVMIntSGT, go.k_left, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, more, after, other);
+    block_enter(l, other);
+    MmNext first = mm_first(m, LLVMBuildAdd(l->b, n->tile, w->stride, ""));
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(l->b);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    MmNext p = mm_phi(m, &go, here);
+    LLVMPositionBuilderAtEnd(l->b, end); /* phis take what comes from there */
+    LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(end));
+    mm_phi_next(m, &p, &first);
+    LLVMPositionBuilderAtEnd(l->b, after);
+    return p;
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* The j-th: how many times `apart` lines it is from the first, and in which box after it. */
+static int steps_of(const Mm *m, const MmCopy *x, int j) {
+    return !x->s->mn ? j : x->c.apart < m->w.t.k ? j % (m->w.t.k / x->c.apart) : 0;
+}
+
+static int box_of(const Mm *m, const MmCopy *x, int j) {
+    int k = m->w.t.k, apart = x->c.apart;
+    return !x->s->mn ? 0 : apart < k ? j / (k / apart) : j * (apart / k);
+}
+
+/* Lines that there are from the first on, if the box is `box` after the first. */
+static Val lines_left(Mm *m, const MmCopy *x, const MmNext *n, const MmAt *at, int box) {
+    Lower *l = m->w.l;
+    Val some, lines = at->left, zero = i32c(l, 0);
+    if (x->s->mn) {
+        lines = LLVMBuildSub(l->b, n->k_left, x->line, "");
+        some = LLVMBuildICmp(l->b, LLVMIntSGT, at->left, i32c(l, box * x->s->swizzle), "");
+    } else {
+        Val bytes = LLVMBuildMul(l->b, n->k_left, i32c(l, SIZE), "");
+        some = LLVMBuildICmp(l->b, LLVMIntSGT, bytes, x->chunk, "");
+    }
+    return LLVMBuildSelect(l->b, some, lines, zero, "");
+}
+
+static void copy_one(Mm *m, const MmCopy *x, const MmNext *n, const MmAt *at, Val slot, int j) {
+    Lower *l = m->w.l;
+    const MmaSmem *s = x->s;
+    int steps = steps_of(m, x, j), box = box_of(m, x, j), lines = steps * x->c.apart;
+    Val left = lines_left(m, x, n, at, box), from = at->from;
+    Val there = LLVMBuildICmp(l->b, LLVMIntSGT, left, i32c(l, lines), "");
+    Val apart = LLVMBuildMul(l->entry, x->pitch, LLVMConstInt(l->i64, (unsigned)x->c.apart, 0), "");
+    for (int i = 0; i < steps; i++) from = LLVMBuildAdd(l->b, from, apart, "");
+    Val bytes = LLVMBuildSelect(l->b, there, i32c(l, CHUNK), i32c(l, 0), "");
+    ptx_copy16(l, LLVMBuildAdd(l->b, x->to, slot, ""), lines * s->swizzle + box * s->box_bytes,
+               from, (int64_t)box * s->swizzle, bytes, 0);
+}
+
+void mm_copy(Mm *m, const MmNext *n, Val slot, int part, int parts) {
+    int first = m->x[0].c.n, all = first + m->x[1].c.n;
+    for (int j = all * part / parts; j < all * (part + 1) / parts; j++) {
+        int i = j >= first;
+        copy_one(m, &m->x[i], n, &n->x[i], slot, i ? j - first : j);
+    }
+}

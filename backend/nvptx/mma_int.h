@@ -1,0 +1,61 @@
+/* mma_int.h - what the files of the tier of cp.async and mma.sync share: mma.c (the kernel),
+ * mma_copy.c (stages), mma_read.c (from there to registers). What is done after the loop, and which
+ * tile it is, the tier of wgmma knows (wgmma_int.h), of which a Wg is all that it asks for. */
+#ifndef FK_NVPTX_MMA_INT_H
+#define FK_NVPTX_MMA_INT_H
+
+#include "backend/nvptx/wgmma_int.h"
+
+/* What a thread copies of a factor (ir/mma_sync.c). i32 but for the pitch. */
+typedef struct MmCopy {
+    const MmaFactor *f;
+    const MmaSmem *s;
+    int axis;
+    MmaCopies c;
+    Val chunk; /* bytes from the start of a line */
+    Val line;  /* the first: K-major a row, MN-major a k.. */
+    Val box;   /* ..of this box */
+    Val to;    /* where it goes in the first stage */
+    Val pitch; /* i64, bytes */
+} MmCopy;
+
+/* Copies of the next stage, which may be of a later tile. */
+typedef struct MmAt {
+    Val from; /* i64: the first */
+    Val left; /* i32: K-major rows of the tensor from the first line on, MN-major bytes */
+} MmAt;
+typedef struct MmNext {
+    Val tile;   /* i32 */
+    Val k_left; /* i32: elements from the stage on */
+    MmAt x[2];
+} MmNext;
+
+/* Pairs of 16-bit elements that a step of 16 k multiplies, as ptx_mma has them: of each 16 rows 4
+ * words, of each 16 columns 4. */
+enum { MM_BLOCKS = 16 };
+typedef struct MmPairs {
+    Val a[MM_BLOCKS][4], b[MM_BLOCKS][4];
+} MmPairs;
+
+typedef struct Mm {
+    Wg w;
+    MmCopy x[2];
+    Val lane_a, lane_b; /* i32: what the lane names of a warp's first rows, in the first stage */
+    Val warp_row, warp_col; /* i32: which of the tile's warps it is */
+} Mm;
+
+/* mma_copy.c */
+void mm_find_copies(Mm *m);
+MmNext mm_first(Mm *m, Val tile); /* copies of its first stage */
+MmNext mm_phi(Mm *m, const MmNext *n, LLVMBasicBlockRef before);
+void mm_phi_next(Mm *m, const MmNext *phi, const MmNext *n);
+MmNext mm_after(Mm *m, const MmNext *n); /* of the stage after it */
+/* The part-th of `parts` parts of a thread's copies, to the stage at byte `slot`, i32. */
+void mm_copy(Mm *m, const MmNext *n, Val slot, int part, int parts);
+
+/* mma_read.c: pairs of step `step` of the stage at byte `slot`. */
+Val mm_swizzle(Lower *l, const MmaSmem *s, Val line); /* i32: what is xored in a line */
+void mm_find_lanes(Mm *m);
+void mm_read(Mm *m, Val slot, int step, MmPairs *to);
+
+#endif

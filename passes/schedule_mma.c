@@ -1,0 +1,160 @@
+/* schedule_mma.c - schedules on cp.async and mma.sync (ir/schedule.h), for targets that have these
+ * and no wgmma: the same programs as schedule_wgmma.c takes, as far as nothing is reduced of them.
+ *
+ * A tile's price, in nanoseconds, follows from the target's numbers and is not fitted to any chip:
+ * a stage takes as long as its products, what passes through shared memory, or what comes from the
+ * second-level cache, whichever is slowest. Two CTAs that share a multiprocessor take twice as long
+ * each, but one's stores go on beside the other's products.
+ */
+#include "passes/schedule_wgmma_int.h"
+
+typedef struct MmaTile {
+    int bm, bn, warp_rows, warp_cols;
+    int ctas;  /* of a multiprocessor */
+    bool swap; /* rows of the tile are the program's columns */
+} MmaTile;
+
+/* Warps of 64 x 64 read least of shared memory for what they multiply. */
+static const MmaTile tiles[] = {
+    {128, 256, 2, 4, 1, false}, {256, 128, 4, 2, 1, false}, {128, 128, 2, 2, 2, false},
+    {64, 128, 2, 2, 2, false},  {64, 64, 2, 2, 2, false},   {64, 16, 4, 1, 2, true},
+    {16, 64, 1, 4, 2, false},
+};
+enum { TILES = sizeof tiles / sizeof *tiles, BEST = 2 };
+
+enum { SIZE = 2, STAGES_MOST = 8, STAGES_WANTED = 3, RESERVED = 1024 };
+
+static int threads_of(const MmaTile *c) {
+    return 32 * c->warp_rows * c->warp_cols;
+}
+
+static int stages_of(const Target *t, const MmaTile *c, int k) {
+    int smem = c->ctas > 1 ? (t->smem + RESERVED) / c->ctas - RESERVED : t->smem;
+    int n = smem / ((c->bm + c->bn) * k * SIZE);
+    return n < STAGES_MOST ? n : STAGES_MOST;
+}
+
+/* Deep stages have fewer barriers, but three of them must fit. */
+static int stage_k(const Target *t, const MmaTile *c) {
+    return stages_of(t, c, 64) >= STAGES_WANTED ? 64 : 32;
+}
+
+/* ---- price ---------------------------------------------------------------------------------- */
+
+/* Bytes a nanosecond: a multiprocessor's shared memory at 1.4 GHz, and its part of what the cache
+ * gives; percent of the peak that products reach; picoseconds that an element takes after the
+ * loop; nanoseconds of start and exit. */
+enum { SHARED_RATE = 180, CACHE_RATE = 45, PEAK = 85, OUT_PS = 100, START_NS = 3000 };
+
+static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
+    return ix_div(p, ix_add(p, x, ix_const(p, by - 1)), ix_const(p, by));
+}
+
+/* Picoseconds that a stage of k takes a multiprocessor. */
+static int64_t stage_ps(const Target *t, const MmaTile *c, int k) {
+    double flops = 2.0 * c->bm * c->bn * k, moved = (double)(c->bm + c->bn) * k * SIZE;
+    double mma = flops / (t->bf16_tflops * PEAK / 100) * t->sms;
+    int rows = c->bm / c->warp_rows, cols = c->bn / c->warp_cols;
+    double read = (double)(rows + cols) * k * SIZE * c->warp_rows * c->warp_cols;
+    double shared = (read + moved) / SHARED_RATE * 1e3, cache = moved / CACHE_RATE * 1e3;
+    double most = mma > shared ? mma : shared;
+    return (int64_t)(most > cache ? most : cache);
+}
+
+static const Ix *count_tiles(const Gemm *g, const MmaTile *c) {
+    IxPool *p = g->t->ix;
+    const Ix *count = ix_const(p, 1);
+    for (int x = 0; x < g->t->ngrid; x++) {
+        int tile = x == (c->swap ? g->m.cols : g->m.rows)   ? c->bm
+                   : x == (c->swap ? g->m.rows : g->m.cols) ? c->bn
+                                                            : 1;
+        count = ix_mul(p, count, ceil_div(p, g->t->axes.v[x].extent, tile));
+    }
+    return count;
+}
+
+static const Ix *price(const Gemm *g, const Target *t, const MmaTile *c) {
+    IxPool *p = g->t->ix;
+    int k = stage_k(t, c);
+    const Ix *stages = ix_max(p, ceil_div(p, g->t->axes.v[g->m.k].extent, k), ix_const(p, 1));
+    int64_t out = (int64_t)c->bm * c->bn * OUT_PS;
+    const Ix *tile = ix_mul(p, stages, ix_const(p, c->ctas * stage_ps(t, c, k)));
+    const Ix *rounds = ceil_div(p, count_tiles(g, c), (int64_t)t->sms * c->ctas);
+    const Ix *ps = ix_mul(p, rounds, ix_add(p, tile, ix_const(p, out)));
+    const Ix *ns = ix_div(p, ps, ix_const(p, 1000));
+    const Ix *memory = ix_div(p, gemm_bytes(g), ix_const(p, (int64_t)t->gbs));
+    return ix_add(p, ix_max(p, ns, memory), ix_const(p, START_NS));
+}
+
+/* ---- schedules ------------------------------------------------------------------------------ */
+
+static void lay(Arena *a, Schedule *s, int axis, int tile, int warps) {
+    SAxis x = {.axis = axis, .lanes = warps, .regs = 1, .vec = 1, .tile = tile};
+    vec_push(a, &s->axes, x);
+}
+
+static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int k, int stages) {
+    SValue v = {.value = f->load->id, .place = PLACE_smem, .buffers = stages, .swizzle = 128};
+    if (f->k_major) v.swizzle = k * SIZE;
+    while (!f->k_major && rows % (v.swizzle / SIZE)) v.swizzle /= 2;
+    vec_push(a, &s->values, v);
+}
+
+static Schedule *make(Arena *a, const Gemm *g, const Target *t, const MmaTile *c) {
+    Schedule *s = ARENA_NEW(a, Schedule);
+    int k = stage_k(t, c), stages = stages_of(t, c, k);
+    s->name = arena_printf(a, "mma_%s%dx%d", c->swap ? "swap_" : "", c->bm, c->bn);
+    s->target = t->name;
+    s->move = MOVE_cpasync;
+    s->mul = MUL_mma;
+    s->threads = threads_of(c);
+    s->persistent = c->ctas == 1;
+    s->raster = c->bm >= 64 && !c->swap ? 1024 / c->bm : 1;
+    lay(a, s, mma_axis(&g->m, c->swap ? g->m.cols : g->m.rows), c->bm, c->warp_rows);
+    lay(a, s, mma_axis(&g->m, c->swap ? g->m.rows : g->m.cols), c->bn, c->warp_cols);
+    lay(a, s, mma_axis(&g->m, g->m.k), k, 1);
+    in_smem(a, s, &g->m.a, c->swap ? c->bn : c->bm, k, stages);
+    in_smem(a, s, &g->m.b, c->swap ? c->bm : c->bn, k, stages);
+    s->cost = price(g, t, c);
+    return s;
+}
+
+typedef struct Candidate {
+    const MmaTile *tile;
+    const Ix *cost;
+} Candidate;
+
+static bool cheaper(const Candidate *a, const Candidate *b) {
+    int64_t x, y;
+    return ix_is_const(a->cost, &x) && ix_is_const(b->cost, &y) && x < y;
+}
+
+static void propose(PassCtx *cx, Step *step, const Gemm *g, const Target *t) {
+    Candidate c[TILES];
+    for (int i = 0; i < TILES; i++) {
+        c[i] = (Candidate){&tiles[i], price(g, t, &tiles[i])};
+        for (int k = i; k > 0 && cheaper(&c[k], &c[k - 1]); k--) {
+            Candidate swap = c[k];
+            c[k] = c[k - 1], c[k - 1] = swap;
+        }
+    }
+    bool known = ix_is_const(c[0].cost, NULL);
+    for (int i = 0, kept = 0; i < TILES && kept < (known ? BEST : TILES); i++) {
+        Schedule *s = make(cx->arena, g, t, c[i].tile);
+        if (!gemm_fits_tier(step->tile, s)) continue;
+        vec_push(cx->arena, &step->schedules, s);
+        kept++;
+    }
+}
+
+void schedule_mma(PassCtx *cx, Step *step) {
+    Gemm g = {0};
+    bool found = false;
+    for (int i = 0; pass_target(cx, i) && !cx->strict; i++) {
+        const Target *t = pass_target(cx, i);
+        if (!(t->has & TGT_M) || t->has & TGT_W) continue;
+        if (!found && !gemm_find(step, &g)) return;
+        found = true;
+        if (g.m.size == SIZE && !g.m.nest.blocks) propose(cx, step, &g, t);
+    }
+}
