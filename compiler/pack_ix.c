@@ -75,6 +75,14 @@ static void emit_stride(Code *c, const KGuard *g, int bits) {
         push(c, stride);
         push(c, FKM_CONST(1));
         push(c, FKM_DO(EQ));
+    } else if (g->kind == KG_STRIDE_IS) {
+        push(c, stride);
+        emit(c, g->ix);
+        if (g->multiple >= 0) {
+            push(c, FKM_STRIDE(g->index, (int)g->multiple));
+            push(c, FKM_DO(MUL));
+        }
+        push(c, FKM_DO(EQ));
     } else if (g->kind == KG_STRIDE_NEAR) {
         int64_t end = ((int64_t)1 << 34) / bits;
         push(c, FKM_CONST(-end));
@@ -111,6 +119,7 @@ FkmExpr pack_guards(Arena *a, const Graph *g, const Kernel *k) {
         case KG_ALIGN: emit_align(&c, guard); break;
         case KG_STRIDE:
         case KG_STRIDE_ONE:
+        case KG_STRIDE_IS:
         case KG_STRIDE_NEAR:
             emit_stride(&c, guard, dtype_bits(g->params.v[guard->index].type));
             break;

@@ -141,6 +141,14 @@ static void put_need(Report *r, const KGuard *g) {
     case KG_ALIGN: str_printf(r->out, " aligned to %lld bytes", (long long)g->multiple); return;
     case KG_STRIDE: str_printf(r->out, " a multiple of %lld bytes", (long long)g->multiple); return;
     case KG_STRIDE_ONE: str_add(r->out, " one element"); return;
+    case KG_STRIDE_IS:
+        str_add(r->out, " ");
+        put_ix(r, g->ix);
+        if (g->multiple >= 0)
+            str_printf(r->out, " times stride %d", (int)g->multiple);
+        else
+            str_add(r->out, " elements");
+        return;
     case KG_STRIDE_NEAR: str_add(r->out, " below 2^31 bytes"); return;
     case KG_NONNEG:
         if (is_bound(g->ix, &size, &below, &bound))
@@ -163,7 +171,8 @@ static void put_guards(Report *r, const Kernel *k) {
             continue;
         }
         str_add(r->out, shown++ ? "; " : "      needs ");
-        if (g->kind == KG_STRIDE || g->kind == KG_STRIDE_ONE || g->kind == KG_STRIDE_NEAR)
+        if (g->kind == KG_STRIDE || g->kind == KG_STRIDE_ONE || g->kind == KG_STRIDE_IS ||
+            g->kind == KG_STRIDE_NEAR)
             str_printf(r->out, "stride %d of ", g->dim);
         put_about(r, g);
         for (int j = i + 1; j < k->guards.n; j++) {

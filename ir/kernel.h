@@ -36,6 +36,8 @@ typedef enum KGuardKind {
     KG_STRIDE,      /* stride of parameter `index`, dimension `dim`, in bytes, is a multiple of
                        `multiple` and positive (a dimension of extent 1: always) */
     KG_STRIDE_ONE,  /* that stride is one element (a dimension of extent 1: always) */
+    KG_STRIDE_IS,   /* that stride is `ix` times that of dimension `multiple` (-1: elements), or the
+                       extent is 1 */
     KG_STRIDE_NEAR, /* that stride, in bytes, fits 32 bits (a dimension of extent 1: always) */
     KG_NONNEG       /* `ix` >= 0, of sizes */
 } KGuardKind;

@@ -153,6 +153,21 @@ uint64_t tile_ix_deps(const uint64_t *deps, const Ix *x); /* of an index express
 uint64_t tile_once(const TProg *t, const uint64_t *deps, const TInst *store);
 uint64_t tile_all_once(const TProg *t, const uint64_t *deps);
 
+/* Indices from..to of an access that together are axis `axis` (tile_run.c), or its remainder by
+ * `period`. */
+typedef struct TRun {
+    int axis, from, to;
+    const Ix *period; /* NULL: the axis itself */
+} TRun;
+
+/* The one that ends in index `to`; false: there is none. */
+bool tile_run(const TProg *t, const TInst *i, int to, TRun *r);
+const Ix *tile_run_index(const TProg *t, const TRun *r);
+/* Does x move with the axis only by what that is divided by? Notes the divisors. */
+bool tile_by_blocks(const Ix *x, int axis, void (*note)(void *ctx, const Ix *divisor), void *ctx);
+/* What the stride of dimension d of the run is, in strides of its last one. */
+const Ix *tile_run_stride(const TProg *t, const TTensor *x, const TRun *r, int d);
+
 /* Walks instructions in order, parents before their bodies. */
 void tile_walk(const TBlock *b, void (*visit)(void *ctx, TInst *i, int depth), void *ctx);
 

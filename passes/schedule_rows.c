@@ -83,17 +83,18 @@ typedef struct Seen {
 /* Accesses that walk the axis, and those that move with it otherwise. */
 static void see(void *ctx, TInst *i, int depth) {
     Seen *s = ctx;
-    int axis;
     (void)depth;
     if ((i->kind != T_LOAD && i->kind != T_STORE) || !i->nix) return;
-    bool uses = false;
-    for (int d = 0; d + 1 < i->nix; d++) uses |= ix_uses_axis(i->ix[d], s->axis);
+    TRun r;
+    bool walks = tile_run(s->t, i, i->nix - 1, &r) && r.axis == s->axis, uses = false;
+    for (int d = 0; d < (walks ? r.from : i->nix); d++)
+        uses |= !tile_by_blocks(i->ix[d], s->axis, NULL, NULL);
     int bits = dtype_bits(s->t->tensors.v[i->tensor].type);
-    if (!uses && ix_is_axis(i->ix[i->nix - 1], &axis) && axis == s->axis && bits >= 8) {
+    if (walks && !uses && bits >= 8) {
         s->streams++;
         if (bits / 8 < s->least) s->least = bits / 8;
     } else {
-        s->others += uses || ix_uses_axis(i->ix[i->nix - 1], s->axis);
+        s->others += uses || walks;
     }
 }
 

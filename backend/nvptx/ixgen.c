@@ -63,6 +63,7 @@ static Frag axis_frag(Lower *l, int axis) {
 typedef struct IxStep {
     IxKind kind;
     bool nonneg; /* of the numerator */
+    bool narrow; /* both fit 32 bits */
 } IxStep;
 
 static Val floor_pair(Lower *l, const IxStep *s, Val a, Val b) {
@@ -73,6 +74,11 @@ static Val floor_pair(Lower *l, const IxStep *s, Val a, Val b) {
         Val sh = LLVMConstInt(l->i64, (unsigned)__builtin_ctzll((uint64_t)c), 0);
         if (div) return LLVMBuildAShr(l->b, a, sh, "");
         return LLVMBuildAnd(l->b, a, LLVMConstInt(l->i64, (uint64_t)c - 1, 0), "");
+    }
+    if (s->nonneg && s->narrow) {
+        a = LLVMBuildTrunc(l->b, a, l->i32, ""), b = LLVMBuildTrunc(l->b, b, l->i32, "");
+        a = div ? LLVMBuildUDiv(l->b, a, b, "") : LLVMBuildURem(l->b, a, b, "");
+        return LLVMBuildZExt(l->b, a, l->i64, "");
     }
     if (s->nonneg) return div ? LLVMBuildUDiv(l->b, a, b, "") : LLVMBuildURem(l->b, a, b, "");
     Val r = LLVMBuildSRem(l->b, a, b, "");
@@ -101,6 +107,28 @@ static Val widen(Lower *l, const void *ctx, const Val *in) {
     return LLVMBuildIntCast2(l->b, in[0], l->i64, LLVMTypeOf(in[0]) != l->i1, "");
 }
 
+/* Digits of an axis, in a kernel of rows: 32 bits hold it and what it is divided by, or the launch
+ * is another's. */
+static bool is_narrow(Lower *l, const Ix *x) {
+    int axis;
+    bool digit = (x->kind == IX_DIV || x->kind == IX_MOD) && ix_uniform(x->arg[1]);
+    const Ix *of = x->arg[0];
+    if (digit && (of->kind == IX_DIV || of->kind == IX_MOD) && ix_uniform(of->arg[1]))
+        of = of->arg[0];
+    if (!digit || !l->s->wide || !ix_is_axis(of, &axis)) return false;
+    IxPool *p = l->t->ix;
+    const Ix *most = ix_const(p, INT32_MAX);
+    KGuard g = {.kind = KG_NONNEG, .ix = ix_sub(p, most, l->t->axes.v[axis].extent)};
+    vec_push(l->arena, &l->runs, g);
+    g.ix = ix_sub(p, most, x->arg[1]);
+    vec_push(l->arena, &l->runs, g);
+    if (of != x->arg[0]) {
+        g.ix = ix_sub(p, most, x->arg[0]->arg[1]);
+        vec_push(l->arena, &l->runs, g);
+    }
+    return true;
+}
+
 Frag frag_ix(Lower *l, const Ix *x) {
     if (ix_uniform(x)) return frag_one(l, uniform_ix(l, x));
     if (x->kind == IX_AXIS) return axis_frag(l, (int)x->num);
@@ -110,7 +138,7 @@ Frag frag_ix(Lower *l, const Ix *x) {
     }
     Frag at = frag_ix(l, x->arg[0]);
     for (int i = 1; i < x->n; i++) {
-        IxStep s = {x->kind, nonneg(x->arg[0])};
+        IxStep s = {x->kind, nonneg(x->arg[0]), is_narrow(l, x)};
         Frag pair[2] = {at, frag_ix(l, x->arg[i])};
         at = frag_map(l, ix_pair, &s, pair, 2);
     }

@@ -192,11 +192,8 @@ static void in_some_too(Lower *l, AxisSet deps, Address *at) {
     }
 }
 
-Frag emit_load(Lower *l, const TInst *i) {
+Frag mem_load(Lower *l, const TInst *i) {
     const TTensor *t = &l->t->tensors.v[i->tensor];
-    if (t->rank == 0 && t->mem == TM_IN) return frag_one(l, load_scalar(l, t));
-    Frag wide;
-    if (wide_load(l, i, &wide)) return wide;
     Address at = mem_address(l, t, i->ix, i->nix, i->checked);
     in_range_too(l, l->deps[i->id], &at);
     in_some_too(l, l->deps[i->id], &at);
@@ -208,6 +205,15 @@ Frag emit_load(Lower *l, const TInst *i) {
         out.v[k] = type_load(l, t->type, ptr, nibble, ok);
     }
     return out;
+}
+
+Frag emit_load(Lower *l, const TInst *i) {
+    TInst one = wide_access(l, i);
+    const TTensor *t = &l->t->tensors.v[i->tensor];
+    if (t->rank == 0 && t->mem == TM_IN) return frag_one(l, load_scalar(l, t));
+    Frag wide;
+    if (wide_load(l, &one, &wide)) return wide;
+    return mem_load(l, &one);
 }
 
 Val mem_rows_aligned(Lower *l, const TTensor *t, Val base, int bytes) {
@@ -371,7 +377,8 @@ static Val stored(Lower *l, AxisSet once, AxisSet mask, int k) {
     return p;
 }
 
-void emit_store(Lower *l, const TInst *i) {
+void emit_store(Lower *l, const TInst *store) {
+    TInst one = wide_access(l, store), *i = &one;
     const TTensor *t = &l->t->tensors.v[i->tensor];
     int pairs = mem_paired_axis(l, i, t);
     AxisSet once = l->once ? tile_once(l->t, l->deps, i) : 0;

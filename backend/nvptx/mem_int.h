@@ -11,7 +11,8 @@ typedef struct Address {
 } Address;
 
 Address mem_address(Lower *l, const TTensor *t, const Ix **ix, int nix, uint32_t checked);
-Val mem_and(Lower *l, Val a, Val b); /* NULL: true */
+Frag mem_load(Lower *l, const TInst *i); /* element by element */
+Val mem_and(Lower *l, Val a, Val b);     /* NULL: true */
 /* Is element k of a fragment in range, on those axes? NULL: yes. */
 Val mem_in_range(Lower *l, AxisSet axes, AxisSet mask, int k);
 /* Uniform: whether every row of the last dimension starts on a multiple of `bytes`. */

@@ -134,6 +134,7 @@ typedef struct Lower {
     Val shared;  /* placeholder of the shared buffer; NULL: none */
     int shared_bytes;
     int *wide_bytes;          /* by tensor: bytes of its widest access of a vector; NULL: none */
+    VEC(KGuard) runs;         /* strides that make several dimensions one */
     AxisState *held;          /* by axis: of rows that are held */
     VEC(const TInst *) known; /* computed of held rows */
     const TInst **same;       /* by value: what it is the same as */

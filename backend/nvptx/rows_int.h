@@ -9,6 +9,9 @@
  * extent NULL: all are there. */
 void wide_open(Lower *l, int axis, Val first, Val extent);
 
+/* A load or store whose indices may be those of fewer dimensions. */
+TInst wide_access(Lower *l, const TInst *i);
+
 /* Loads and stores of whole vectors; false: not of this access. */
 bool wide_load(Lower *l, const TInst *i, Frag *out);
 bool wide_store(Lower *l, const TInst *i, Val first);

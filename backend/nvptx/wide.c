@@ -7,6 +7,8 @@
 #include "backend/nvptx/ptx_int.h"
 #include "backend/nvptx/rows_int.h"
 
+#include <string.h>
+
 enum { WIDEST = 16, MOST = 64 }; /* bytes of an access; elements of a vector */
 
 void wide_open(Lower *l, int axis, Val first, Val extent) {
@@ -28,13 +30,80 @@ void wide_open(Lower *l, int axis, Val first, Val extent) {
     }
 }
 
+/* Indices that together are one axis, as the last of them alone: what a launch must bring for it is
+ * noted (wide_guards). */
+TInst wide_access(Lower *l, const TInst *i) {
+    TInst one = *i;
+    for (int to = i->nix - 1; to > 0 && l->s->wide && !i->checked; to--) {
+        TRun r;
+        if (!tile_run(l->t, i, to, &r) || r.from == to) continue;
+        const TTensor *x = &l->t->tensors.v[i->tensor];
+        if (one.ix == i->ix) {
+            one.ix = ARENA_ARRAY(l->arena, const Ix *, i->nix);
+            memcpy(one.ix, i->ix, sizeof *i->ix * (size_t)i->nix);
+        }
+        for (int d = r.from; d <= to; d++)
+            one.ix[d] = d == to ? tile_run_index(l->t, &r) : ix_const(l->t->ix, 0);
+        for (int d = r.from; d < to && x->mem != TM_TEMP; d++) {
+            KGuard g = {.kind = KG_STRIDE_IS, .index = x->id, .dim = d};
+            g.multiple = to == x->rank - 1 ? -1 : to;
+            g.ix = tile_run_stride(l->t, x, &r, d);
+            vec_push(l->arena, &l->runs, g);
+        }
+        to = r.from;
+    }
+    return one;
+}
+
+typedef struct Divisors {
+    Lower *l;
+    int vec;
+} Divisors;
+
+/* A divisor that vectors divide. */
+static void note_divisor(void *ctx, const Ix *x) {
+    const Divisors *d = ctx;
+    IxPool *p = d->l->t->ix;
+    const Ix *rest = ix_neg(p, ix_mod(p, x, ix_const(p, d->vec)));
+    vec_push(d->l->arena, &d->l->runs, ((KGuard){.kind = KG_NONNEG, .ix = rest}));
+}
+
+/* Does x move from vector to vector only? */
+static bool by_vectors(Lower *l, const Ix *x, int axis, bool note) {
+    Divisors d = {l, l->map[axis].vec};
+    return tile_by_blocks(x, axis, note ? note_divisor : NULL, &d);
+}
+
 /* The axis whose vectors lie side by side in memory; -1. */
-static int vector_axis(const Lower *l, const TInst *i, const TTensor *t) {
-    int axis;
-    if (!l->s->wide || !i->nix || i->checked || !ix_is_axis(i->ix[i->nix - 1], &axis)) return -1;
-    if (!l->axis[axis].open || l->map[axis].vec < 2 || dtype_bits(t->type) < 8) return -1;
+static int vector_axis(Lower *l, const TInst *i, const TTensor *t) {
+    TRun r;
+    if (!l->s->wide || !i->nix || i->checked || dtype_bits(t->type) < 8) return -1;
+    const Ix *last = i->ix[i->nix - 1];
+    r.axis = -1, r.period = NULL;
+    if (!ix_is_axis(last, &r.axis)) {
+        if (last->kind != IX_MOD || !ix_is_axis(last->arg[0], &r.axis) || !ix_uniform(last->arg[1]))
+            return -1;
+        r.period = last->arg[1];
+    }
+    if (!l->axis[r.axis].open || l->map[r.axis].vec < 2) return -1;
     for (int d = 0; d + 1 < i->nix; d++)
-        if (ix_uses_axis(i->ix[d], axis)) return -1;
+        if (!by_vectors(l, i->ix[d], r.axis, false)) return -1;
+    for (int d = 0; d + 1 < i->nix; d++) by_vectors(l, i->ix[d], r.axis, true);
+    if (r.period) note_divisor(&(Divisors){l, l->map[r.axis].vec}, r.period);
+    return r.axis;
+}
+
+/* The axis of vectors all elements of which are at one place; -1. */
+static int alike_axis(Lower *l, const TInst *i) {
+    int axis = -1;
+    for (int a = 0; a < l->t->axes.n && !i->checked; a++) {
+        bool uses = false;
+        for (int d = 0; d < i->nix; d++) uses |= ix_uses_axis(i->ix[d], a);
+        if (uses && l->axis[a].open && l->map[a].vec > 1 && l->s->wide) axis = a;
+    }
+    for (int d = 0; d < i->nix && axis >= 0; d++)
+        if (!by_vectors(l, i->ix[d], axis, false)) return -1;
+    for (int d = 0; d < i->nix && axis >= 0; d++) by_vectors(l, i->ix[d], axis, true);
     return axis;
 }
 
@@ -121,9 +190,22 @@ static Val bits_of(Lower *l, const Val *word, int bits, int v) {
     return LLVMBuildTrunc(l->b, w, LLVMIntTypeInContext(l->cx, (unsigned)bits), "");
 }
 
+/* A load that gives one value for a whole vector. */
+static bool alike_load(Lower *l, const TInst *i, Frag *out) {
+    int axis = alike_axis(l, i);
+    if (axis < 0) return false;
+    AxisState all = l->axis[axis];
+    l->axis[axis] = firsts(l, axis);
+    Frag few = mem_load(l, i);
+    l->axis[axis] = all;
+    *out = frag_new(l, few.mask | axis_bit(axis));
+    for (int k = 0; k < out->n; k++) out->v[k] = few.v[first_at(l, out->mask, k, few.mask, axis)];
+    return true;
+}
+
 bool wide_load(Lower *l, const TInst *i, Frag *out) {
     Vector v;
-    if (!vector_of(l, i, &v)) return false;
+    if (!vector_of(l, i, &v)) return alike_load(l, i, out);
     AxisSet deps = frag_live(l, l->deps[i->id]) | axis_bit(v.axis);
     *out = frag_new(l, v.at.off.mask | deps);
     int next = mem_neighbour(l, out->mask, v.axis), bits = dtype_bits(v.t->type);
@@ -218,6 +300,7 @@ void wide_guards(Lower *l, Kernel *k) {
         if (x->mem != TM_TEMP && x->rank)
             guard_add(l, k, (KGuard){.kind = KG_STRIDE_ONE, .index = x->id, .dim = x->rank - 1});
     }
+    for (int n = 0; n < l->runs.n; n++) guard_add(l, k, l->runs.v[n]);
     for (int a = 0; a < l->t->axes.n; a++) {
         const AxisMap *m = &l->map[a];
         const Ix *extent = l->t->axes.v[a].extent;

@@ -217,6 +217,7 @@ rows() {
             n=$(grep -o '[0-9]*' <<< "$variant" | head -n 1) before=$pass
             [ "$variant" = general ] && n=100
             m=5 more=
+            [[ $fn = plane* ]] && m=2 n=$((n / 2)) # two axes are the row
             [[ $variant = rows_* ]] && more="$((n + 16)) $((n + 1))"
             [[ $variant = cut_* ]] && more="$((3 * n + 16)) $((2 * n + 1))"
             [[ $variant = columns* ]] && m=133 more=$((2 * n + 8))
