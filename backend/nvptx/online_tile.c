@@ -423,7 +423,8 @@ OnRings on_consume(On *on, Val item, OnRings r) {
     LLVMBasicBlockRef uniform = wg_uniform_begin(&on->w);
     bool picked = on->t.out.picked;
     on_begin(on, item);
-    OnState s = on_nothing(on, r.k);
+    Ring fresh = {i32c(l, 0), i32c(l, 0)}; /* with mma.sync each tile begins at the first buffer */
+    OnState s = on_nothing(on, on->t.sync ? fresh : r.k);
     s.e = r.e;
     if (!on->t.sync) ptx_mbar_wait(l, on_full(on, BAR_Q, r.q.stage), r.q.phase);
     LLVMBasicBlockRef some = block_new(l, "some"), done = block_new(l, "finished");
