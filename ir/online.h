@@ -169,6 +169,9 @@ typedef struct OnlineTiles {
     int picks_at;            /* where a warp picks blocks (role pick): what it says of them */
 } OnlineTiles;
 
+/* Do threads know by themselves where all factors lie (mma.sync, cp.async)? */
+bool online_copies(const Online *o, Str *why);
+
 bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, OnlineTiles *w,
                      Str *why);
 

@@ -249,6 +249,21 @@ static bool read_warps(const Schedule *s, MmaTiles *w, Str *why) {
     return true;
 }
 
+static bool looked_up(const Online *o, const MmaFactor *f, const OnlineWhere *w, Str *why) {
+    if (!w->page && !w->dims) return false;
+    no(why, "where %s is read is looked up, which needs TMA",
+       o->t->tensors.v[f->load->tensor].name);
+    return true;
+}
+
+bool online_copies(const Online *o, Str *why) {
+    for (int k = 0; k < o->nscores; k++)
+        if (looked_up(o, &o->score[k].b, &o->score[k].where, why)) return false;
+    for (int p = 0; p < o->nproducts; p++)
+        if (looked_up(o, &o->product[p].b, &o->product[p].where, why)) return false;
+    return true;
+}
+
 /* What is built for TMA and mbarriers alone. */
 static bool fits_sync(const Schedule *s, const Online *o, const OnlineTiles *w, Str *why) {
     int lines = s->threads / (LINE / 16); /* that threads copy together */
@@ -257,11 +272,7 @@ static bool fits_sync(const Schedule *s, const Online *o, const OnlineTiles *w, 
     if (w->j % lines || w->out.m % lines)
         return no(why, "%d threads copy %d lines at once, of %d and %d", s->threads, lines, w->j,
                   w->out.m);
-    for (int k = 0; k < o->nscores; k++)
-        if (o->score[k].where.page || o->score[k].where.dims) return no(why, "keys are looked up");
-    for (int p = 0; p < o->nproducts; p++)
-        if (o->product[p].where.page || o->product[p].where.dims)
-            return no(why, "values are looked up");
+    if (!online_copies(o, why)) return false;
     if (w->nbrought || w->out.nstaged || s->pingpong || s->dynamic)
         return no(why, "matrices brought, staged stores, pingpong and dynamic need TMA");
     return true;

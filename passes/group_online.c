@@ -185,10 +185,21 @@ static bool too_large(const Group *gr, const Shape *s) {
            gr->target->smem;
 }
 
+/* Is a factor in pages, or where data say? mma.sync has its factors from threads that know. */
+static bool is_copied(const Group *gr, const Node *n) {
+    bool known = true;
+    for (int k = 0; k < n->nin && !(gr->target->has & TGT_W); k++) {
+        const Node *x = gr->g->nodes.v[n->in[k].node];
+        for (int d = 0; d < x->rank; d++)
+            known &= !n->in[k].map[d]->has_value && n->in[k].map[d]->kind != IX_MOD;
+    }
+    return known;
+}
+
 static void note_outer(const Group *gr, Shape *s, const Node *n) {
     int a = width(gr, &n->in[0]), b = width(gr, &n->in[1]);
     if (!a && !b && !strchr(n->roles, 'm') && !strchr(n->roles, 'n')) return; /* of each row */
-    s->fast &= n->nin - n->where == 2 && (a == 16 || b == 16);
+    s->fast &= n->nin - n->where == 2 && (a == 16 || b == 16) && is_copied(gr, n);
     s->outer++;
     s->outer_m += strchr(n->roles, 'm') && strchr(n->roles, 'n');
     s->batches += strchr(n->roles, 'b') != NULL;
@@ -201,6 +212,7 @@ static void note_outer(const Group *gr, Shape *s, const Node *n) {
 
 static void note_inner(const Group *gr, Shape *s, const Node *n) {
     s->fast &= n->nin - n->where == 2 && width(gr, &n->in[0]) == 16 && width(gr, &n->in[1]) == 16;
+    s->fast &= is_copied(gr, n);
     s->inner++;
     s->inner_m += group_is_product(n);
     if (!s->seen[n->id]) s->depth += elements(n, n->rank, n->naxes, 0);

@@ -5,7 +5,8 @@
 
 Suites: forward (against cuDNN), f16 (against our bf16), mods (softcap, window, ALiBi, bias, documents,
 against FlexAttention), decode, ce (linear + cross-entropy), accuracy, util (tensor utilisation by
-cycles of the multiprocessors), edge (CASES A17); default: all. Each row checks all our outputs, filled
+cycles of the multiprocessors), edge (CASES A17), sm80 (against cuDNN, by mma.sync and cp.async: modules for
+sm_80, which the driver compiles for this chip); default: all. Each row checks all our outputs, filled
 with NaN before, against f32 mathematics and between two launches, then times both sides in turn
 (benchlib.py says how). Modules have the head dim bound; with --bound every size. Every row goes to DIR/bench.jsonl, from which
 table.py makes the tables of RESULTS.md. --dry looks at the modules without a GPU; tests/bench/util.sh

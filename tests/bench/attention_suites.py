@@ -1,7 +1,7 @@
 """The suites of attention.py: which rows there are, of which modules, and what they must reach (no torch
 needed). attention_cases.py makes their tensors, the references and the other sides.
 
-`python3 attention_suites.py` prints the modules, a line each: NAME FILE, and what is bound.
+`python3 attention_suites.py` prints the modules, a line each: NAME FILE, and options of fkc.
 """
 import os
 from dataclasses import dataclass, replace
@@ -34,9 +34,10 @@ class Row:
     launches: int = 1
     bound: tuple = ("E",)  # sizes that the module has as constants
     util: float = None  # the bar of a row of `util`
+    arch: str = ""      # the chip that the module is made for, if not this one
 
     def __post_init__(self):
-        self.module = self.module or module_name(self.file, {n: self.sizes[n] for n in self.bound})
+        self.module = self.module or module_name(self.file, {n: self.sizes[n] for n in self.bound}, self.arch)
 
     @property
     def free(self):
@@ -44,8 +45,8 @@ class Row:
         return {n: v for n, v in self.sizes.items() if n not in self.bound}
 
 
-def module_name(file, binds):
-    return "_".join([os.path.basename(file)] + [f"{n}{v}" for n, v in binds.items()])
+def module_name(file, binds, arch):
+    return "_".join([os.path.basename(file)] + [f"{n}{v}" for n, v in binds.items()] + ([arch] if arch else []))
 
 
 def bound(row):
@@ -54,9 +55,10 @@ def bound(row):
 
 
 def modules():
-    """{name: (file, what is bound)} of all rows, both ways."""
+    """{name: (file, options of fkc)} of all rows, both ways."""
     rows = [r for suite in SUITES.values() for r in suite(None)]
-    return {r.module: (r.file, {n: r.sizes[n] for n in r.bound}) for r in rows + [bound(r) for r in rows]}
+    return {r.module: (r.file, [f"--bind {n}={r.sizes[n]}" for n in r.bound] + [f"--arch={r.arch}"] * bool(r.arch))
+            for r in rows + [bound(r) for r in rows]}
 
 
 # ---- rows ----
@@ -143,6 +145,13 @@ def suite_util(seed):
     return [square("util", f"{fn} S{s}", fn, 128, s, util=bar) for (fn, s), bar in bars.items()]
 
 
+def suite_sm80(seed):
+    """mma.sync and cp.async: PTX for sm_80, which the driver compiles for this chip."""
+    return [square("sm80", "d128 S4096", fn, 128, 4096, arch="sm_80") for fn in ("causal", "full")] + \
+           [square("sm80", "other", fn, d, s, arch="sm_80")
+            for d, s in ((64, 4096), (128, 1024), (128, 16384), (256, 4096)) for fn in ("causal", "full")]
+
+
 def suite_edge(seed):
     """CASES A17: right, with a bias whose batch stride is beyond 2^31 and whose rows are 12184 apart."""
     b, s, h, e = 2, 12180, 16, 128
@@ -151,7 +160,7 @@ def suite_edge(seed):
 
 
 SUITES = {"forward": suite_forward, "f16": suite_f16, "mods": suite_mods, "decode": suite_decode,
-          "ce": suite_ce, "accuracy": suite_accuracy, "util": suite_util, "edge": suite_edge}
+          "ce": suite_ce, "accuracy": suite_accuracy, "util": suite_util, "edge": suite_edge, "sm80": suite_sm80}
 CASES = attention_cases.CASES
 
 BARS = [
@@ -179,10 +188,12 @@ BARS = [
     Bar("ce", "linear + cross-entropy", least=1.0, workspace=64e6),
     Bar("accuracy", "bf16", error=3e-3, second=1e-5),
     Bar("edge", "A17", error=3e-3),
+    Bar("sm80", "d128 S4096", tflops=300, error=3e-3),
+    Bar("sm80", "other", error=3e-3),
     Bar("accuracy", "f16", error=4e-4, second=1e-5),
 ] + [Bar("util", r.group, util=r.util) for r in suite_util(None)]
 
 if __name__ == "__main__":
-    for name, (file, binds) in sorted(modules().items()):
+    for name, (file, options) in sorted(modules().items()):
         path = file if "/" in file else f"tests/bench/{file}"
-        print(name, path + ".fk", *(f"--bind {n}={v}" for n, v in binds.items()))
+        print(name, path + ".fk", *options)

@@ -30,6 +30,7 @@ class Bar:
     mean: float = None       # of the ratios, geometric
     least: float = None      # none below
     tbs: float = None        # TB/s, least
+    tflops: float = None     # TFLOP/s, least
     error: float = None      # of the first output, most
     second: float = None     # of the second output, most
     workspace: float = None  # bytes, most
@@ -247,7 +248,7 @@ def judge(bar, mine):
     j = Judged(bar, mine)
     of = lambda key: [r[key] for _, r in mine if key in r]  # noqa: E731
     errors = [r["errors"] for _, r in mine if "errors" in r]
-    wants = [bar.mean, bar.least, bar.tbs, bar.error, bar.second, bar.workspace, bar.util, bar.share]
+    wants = [bar.mean, bar.least, bar.tbs, bar.tflops, bar.error, bar.second, bar.workspace, bar.util, bar.share]
     ratios = of("ratio")
     above, below = (lambda a, b: a >= b), (lambda a, b: a <= b)
     if ratios or bar.mean or bar.least:
@@ -255,6 +256,8 @@ def judge(bar, mine):
         j.ask(("least", min), bar.least, ratios, above)
     if bar.tbs:
         j.ask(("TB/s", min), bar.tbs, of("ours"), above, "{:.2f}")
+    if bar.tflops:
+        j.ask(("TFLOP/s", min), bar.tflops, of("ours"), above, "{:.0f}")
     if bar.error:
         j.ask(("error", max), bar.error, [e[0] for e in errors], below, "{:.2e}")
     if bar.second:
