@@ -202,6 +202,7 @@ static FkmKernel pack_kernel(Packer *p, const Kernel *k) {
                     .major = (uint16_t)(k->ptx_version / 10),
                     .minor = (uint16_t)(k->ptx_version % 10),
                     .arch = text(p, k->arch),
+                    .waits = k->waits,
                     .cubins = ARENA_ARRAY(p->arena, FkmImage, k->cubins.n),
                     .n_cubins = (uint32_t)k->cubins.n};
     for (int i = 0; i < k->cubins.n; i++) {

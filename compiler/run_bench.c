@@ -17,7 +17,9 @@ struct RunBench {
     int sets;
     void **memory;     /* sets * n */
     DLTensor *tensors; /* sets * n */
-    void **events;     /* MAX_ROUNDS + 1 */
+    void **graphs;     /* sets; of the launch `of` */
+    const Launch *of;
+    void **events; /* MAX_ROUNDS + 1 */
 };
 
 static bool failed(RunBench *b, fk_status s) {
@@ -39,6 +41,7 @@ static bool make_sets(RunBench *b) {
     while (b->sets > 1 && (size_t)b->sets * total > room) b->sets--;
     b->memory = ARENA_ARRAY(r->arena, void *, b->sets * r->n);
     b->tensors = ARENA_ARRAY(r->arena, DLTensor, b->sets * r->n);
+    b->graphs = ARENA_ARRAY(r->arena, void *, b->sets);
     for (int k = 0; k < b->sets * r->n; k++) {
         RunTensor *t = &r->tensors[k % r->n];
         b->tensors[k] = t->dl_tensor;
@@ -51,11 +54,20 @@ static bool make_sets(RunBench *b) {
     return true;
 }
 
+static void drop_graphs(RunBench *b) {
+    for (int k = 0; b->graphs && k < b->sets; k++) {
+        fk_graph_free(b->d->device, b->graphs[k]);
+        b->graphs[k] = NULL;
+    }
+}
+
 static bool launch_set(RunBench *b, const Launch *l, int set) {
     Run *r = b->run;
     DLTensor *args[FKM_MAX_TENSORS];
     for (int i = 0; i < r->n; i++) args[i] = &b->tensors[set * r->n + i];
-    return !failed(b, fk_launch(l->fn, args, r->n, l->workspace, l->bytes, b->d->stream));
+    if (b->of != l) drop_graphs(b);
+    b->of = l;
+    return device_enqueue(b->d, r, l, args, &b->graphs[set]);
 }
 
 double bench_time(RunBench *b, const Launch *l, int rounds) {
@@ -114,6 +126,7 @@ RunBench *bench_open(RunDevice *d, Run *r) {
 
 void bench_close(RunBench *b) {
     if (!b) return;
+    drop_graphs(b);
     for (int k = 0; b->memory && k < b->sets * b->run->n; k++)
         if (b->memory[k]) fk_free(b->d->device, b->memory[k]);
     for (int i = 0; i <= MAX_ROUNDS; i++)

@@ -99,11 +99,19 @@ static bool outputs(RunDevice *d, Run *r, bool to_device) {
     return true;
 }
 
+bool device_enqueue(RunDevice *d, Run *r, const Launch *l, DLTensor *const *args, void **graph) {
+    bool captures = r->opt->graph && !*graph;
+    if (captures && failed(fk_graph_begin(d->device, d->stream), &r->why)) return false;
+    if (!*graph && failed(fk_launch(l->fn, args, l->n, l->workspace, l->bytes, d->stream), &r->why))
+        return false;
+    if (captures && failed(fk_graph_end(d->device, d->stream, graph), &r->why)) return false;
+    return !*graph || !failed(fk_graph_launch(d->device, *graph, d->stream), &r->why);
+}
+
 bool device_launch(RunDevice *d, Run *r, Launch *l) {
     for (int i = 0; i < r->n; i++)
         if (r->tensors[i].out) run_poison(&r->tensors[i]);
-    return outputs(d, r, true) &&
-           !failed(fk_launch(l->fn, l->args, l->n, l->workspace, l->bytes, d->stream), &r->why) &&
+    return outputs(d, r, true) && device_enqueue(d, r, l, l->args, &l->graph) &&
            !failed(fk_stream_sync(d->device, d->stream), &r->why) && outputs(d, r, false);
 }
 
@@ -130,6 +138,7 @@ void device_release(RunDevice *d, Run *r, Launch *l) {
         if (r->tensors[i].device) fk_free(d->device, r->tensors[i].device);
         r->tensors[i].device = NULL;
     }
+    fk_graph_free(d->device, l->graph);
     device_drop_workspace(d, l);
     *l = (Launch){0};
 }

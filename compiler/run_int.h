@@ -124,10 +124,13 @@ typedef struct Launch {
     int n;
     void *workspace;
     size_t bytes;
+    void *graph;          /* of --graph, once it is captured */
     const char *variants; /* that run, by step: "general,wgmma"; one name if all are the same */
 } Launch;
 bool device_alloc(RunDevice *d, Run *r);
 bool device_prepare(RunDevice *d, Run *r, Launch *l);
+/* The launch, captured in *graph first if --graph asks for that and there is none yet. */
+bool device_enqueue(RunDevice *d, Run *r, const Launch *l, DLTensor *const *args, void **graph);
 void device_drop_workspace(RunDevice *d, Launch *l);
 bool device_launch(RunDevice *d, Run *r, Launch *l); /* poisons outputs, runs, reads them back */
 /* Inputs, their padding and guards are as they were; what is not goes to `details`. */

@@ -78,12 +78,13 @@ typedef struct Kernel {
     VEC(Cubin) cubins;
     KStats stats; /* of the last cubin */
     VEC(KParam) params;
-    const Ix *tiles;    /* CTA tiles of work; the kernel strides over them */
-    const Ix *grid;     /* CTAs in x (at most 2^31 - 1); y and z are 1 */
-    int block;          /* threads */
-    int launches;       /* of the kernel, one after the other; 0 reads as 1 */
-    int cluster;        /* CTAs in x that make a cluster; 0: there are none */
-    const Ix *smem;     /* dynamic shared bytes; NULL: 0 */
+    const Ix *tiles; /* CTA tiles of work; the kernel strides over them */
+    const Ix *grid;  /* CTAs in x (at most 2^31 - 1); y and z are 1 */
+    int block;       /* threads */
+    bool waits;      /* begins before the one before it in its plan has ended, and waits for that */
+    int launches;    /* of the kernel, one after the other; 0 reads as 1 */
+    int cluster;     /* CTAs in x that make a cluster; 0: there are none */
+    const Ix *smem;  /* dynamic shared bytes; NULL: 0 */
     VEC(KGuard) guards; /* none: always */
     const Ix *scratch;  /* bytes; NULL: 0 */
     const Ix *head;     /* bytes; NULL: 0 */

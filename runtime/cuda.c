@@ -23,6 +23,22 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+
+typedef struct CUlaunchAttribute {
+    int id, pad;
+    union {
+        char room[64];
+        int value;
+    };
+} CUlaunchAttribute;
+typedef struct CUlaunchConfig {
+    unsigned grid[3], block[3], shared;
+    CUstream stream;
+    CUlaunchAttribute *attributes;
+    unsigned n;
+} CUlaunchConfig;
 
 enum { // their values, from cuda.h
     ERROR_MEMORY = 2,
@@ -47,8 +63,11 @@ enum { // their values, from cuda.h
 
     JIT_ERROR_LOG = 5,
     JIT_ERROR_LOG_SIZE = 6,
+    CAPTURE_THREAD = 1, // what other threads do is no matter
     CAPTURE_RELAXED = 2,
     STREAM_NON_BLOCKING = 1,
+
+    ATTRIBUTE_EARLY = 6, // programmatic stream serialization
 
     MAP_INTERLEAVE_NONE = 0,
     MAP_PROMOTION_128B = 2, // how much the second-level cache fetches
@@ -304,6 +323,48 @@ static fk_status cuda_stream_capturing(void *self, void *stream, bool *capturing
     return s == FK_ERROR_CAPTURE ? FK_OK : s;
 }
 
+// ---- graphs ----
+
+static bool has_graphs(void) {
+    return cu.cuStreamBeginCapture && cu.cuStreamEndCapture && cu.cuGraphInstantiateWithFlags &&
+           cu.cuGraphLaunch && cu.cuGraphExecDestroy && cu.cuGraphDestroy;
+}
+
+static fk_status cuda_graph_begin(void *self, void *stream, FkError *error) {
+    if (!has_graphs())
+        return FK_FAIL(error, FK_ERROR_UNSUPPORTED,
+                       "the driver has no graphs: they need CUDA 11.4 or later");
+    CALL(cuStreamBeginCapture, stream, CAPTURE_THREAD);
+}
+
+static fk_status cuda_graph_end(void *self, void *stream, void **graph, FkError *error) {
+    bool pushed;
+    CUgraph g = NULL;
+    CUgraphExec exec = NULL;
+    fk_status s = enter(self, &pushed, error);
+    if (s) return s;
+    s = check(cu.cuStreamEndCapture(stream, &g), "cuStreamEndCapture", error);
+    if (!s)
+        s = check(cu.cuGraphInstantiateWithFlags(&exec, g, 0), "cuGraphInstantiateWithFlags",
+                  error);
+    if (g) cu.cuGraphDestroy(g);
+    leave(pushed);
+    *graph = exec;
+    return s;
+}
+
+static fk_status cuda_graph_launch(void *self, void *graph, void *stream, FkError *error) {
+    CALL(cuGraphLaunch, graph, stream);
+}
+
+static void cuda_graph_free(void *self, void *graph) {
+    FkError error;
+    bool pushed;
+    if (enter(self, &pushed, &error)) return;
+    cu.cuGraphExecDestroy(graph);
+    leave(pushed);
+}
+
 static fk_status cuda_event_create(void *self, void **event, FkError *error) {
     CALL(cuEventCreate, (CUevent *)event, 0);
 }
@@ -442,15 +503,28 @@ static fk_status cuda_tensor_map(void *self, const FkTmap *m, void *out, FkError
          MAP_PROMOTION_128B, MAP_FILL_ZEROS);
 }
 
+// May begin before what is on the stream has ended.
+static CUresult launch_early(const FkFunction *f, const FkGrid *g, void **params, void *stream) {
+    CUlaunchAttribute early = {.id = ATTRIBUTE_EARLY};
+    CUlaunchConfig c = {.shared = g->shared, .stream = stream, .attributes = &early, .n = 1};
+    early.value = 1;
+    memcpy(c.grid, g->grid, sizeof c.grid);
+    memcpy(c.block, g->block, sizeof c.block);
+    return cu.cuLaunchKernelEx(&c, f->handle, params, NULL);
+}
+
 static fk_status cuda_launch(void *self, const FkFunction *f, const FkGrid *g, void **params,
                              int n_params, void *call, void *stream, FkError *error) {
     bool pushed;
     (void)n_params, (void)call;
     fk_status s = enter(self, &pushed, error);
     if (s) return s;
-    CUresult r = cu.cuLaunchKernel(f->handle, g->grid[0], g->grid[1], g->grid[2], g->block[0],
-                                   g->block[1], g->block[2], g->shared, stream, params, NULL);
-    s = check(r, "cuLaunchKernel", error);
+    if (g->early && cu.cuLaunchKernelEx)
+        s = check(launch_early(f, g, params, stream), "cuLaunchKernelEx", error);
+    else
+        s = check(cu.cuLaunchKernel(f->handle, g->grid[0], g->grid[1], g->grid[2], g->block[0],
+                                    g->block[1], g->block[2], g->shared, stream, params, NULL),
+                  "cuLaunchKernel", error);
     leave(pushed);
     return s == FK_ERROR_DRIVER ? FK_ERROR_LAUNCH : s;
 }
@@ -468,6 +542,10 @@ static const FkDeviceOps cuda_ops = {
     .stream_destroy = cuda_stream_destroy,
     .stream_sync = cuda_stream_sync,
     .stream_capturing = cuda_stream_capturing,
+    .graph_begin = cuda_graph_begin,
+    .graph_end = cuda_graph_end,
+    .graph_launch = cuda_graph_launch,
+    .graph_free = cuda_graph_free,
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
     .event_record = cuda_event_record,

@@ -137,6 +137,30 @@ fk_status fk_stream_destroy(fk_device *d, void *stream) {
     return stream ? d->ops->stream_destroy(d->self, stream, fk_error()) : FK_OK;
 }
 
+static fk_status no_graphs(void) {
+    return fk_fail(FK_ERROR_UNSUPPORTED,
+                   "the device has no graphs: they need a driver for CUDA 11.4 or later");
+}
+
+fk_status fk_graph_begin(fk_device *d, void *stream) {
+    NEED(d && stream, "fk_graph_begin");
+    return d->ops->graph_begin ? d->ops->graph_begin(d->self, stream, fk_error()) : no_graphs();
+}
+
+fk_status fk_graph_end(fk_device *d, void *stream, void **graph) {
+    NEED(d && stream && graph, "fk_graph_end");
+    return d->ops->graph_end ? d->ops->graph_end(d->self, stream, graph, fk_error()) : no_graphs();
+}
+
+fk_status fk_graph_launch(fk_device *d, void *graph, void *stream) {
+    NEED(d && graph, "fk_graph_launch");
+    return d->ops->graph_launch(d->self, graph, stream, fk_error());
+}
+
+void fk_graph_free(fk_device *d, void *graph) {
+    if (d && graph) d->ops->graph_free(d->self, graph);
+}
+
 fk_status fk_stream_sync(fk_device *d, void *stream) {
     NEED(d, "fk_stream_sync");
     return d->ops->stream_sync(d->self, stream, fk_error());

@@ -38,6 +38,7 @@ typedef struct FkFunction {
 typedef struct FkGrid {
     uint32_t grid[3], block[3], shared;
     uint32_t step; // of the fn
+    bool early;    // may begin before the launch before it has ended: it waits for that itself
 } FkGrid;
 
 // A tensor map wanted: dimensions innermost first, the tile that a copy moves, and how its rows are
@@ -71,7 +72,7 @@ typedef struct FkRegion {
 } FkRegion;
 
 // First member of the table, raised by any change of it: libfkemu.so may be of another build.
-enum { FK_DEVICE_ABI = 4 };
+enum { FK_DEVICE_ABI = 5 };
 
 typedef struct FkDeviceOps {
     uint32_t abi; // FK_DEVICE_ABI
@@ -89,6 +90,13 @@ typedef struct FkDeviceOps {
     fk_status (*stream_destroy)(void *self, void *stream, FkError *error);
     fk_status (*stream_sync)(void *self, void *stream, FkError *error);
     fk_status (*stream_capturing)(void *self, void *stream, bool *capturing, FkError *error);
+    // Launches on the stream from begin to end, and nothing else, become a graph; NULL: it has
+    // none.
+    fk_status (*graph_begin)(void *self, void *stream, FkError *error);
+    fk_status (*graph_end)(void *self, void *stream, void **graph, FkError *error);
+    fk_status (*graph_launch)(void *self, void *graph, void *stream, FkError *error);
+    void (*graph_free)(void *self, void *graph);
+
     fk_status (*event_create)(void *self, void **event, FkError *error);
     fk_status (*event_destroy)(void *self, void *event, FkError *error);
     fk_status (*event_record)(void *self, void *event, void *stream, FkError *error);

@@ -136,6 +136,14 @@ FK_API fk_status fk_copy(fk_device *device, void *dst, const void *src, size_t b
 FK_API fk_status fk_stream_create(fk_device *device, void **stream);
 FK_API fk_status fk_stream_destroy(fk_device *device, void *stream);
 FK_API fk_status fk_stream_sync(fk_device *device, void *stream);
+/* What is launched on `stream` from begin to end becomes a graph (CUDA graphs) and does not run;
+ * then it is launched as often as one likes, with the same tensors: what they hold is read anew.
+ * The fns were prepared before (fk_fn_prepare). A stream that fk_stream_create made. CAPTURE,
+ * UNSUPPORTED where the driver is older than CUDA 11.4. */
+FK_API fk_status fk_graph_begin(fk_device *device, void *stream);
+FK_API fk_status fk_graph_end(fk_device *device, void *stream, void **graph);
+FK_API fk_status fk_graph_launch(fk_device *device, void *graph, void *stream);
+FK_API void fk_graph_free(fk_device *device, void *graph); /* NULL is allowed */
 FK_API fk_status fk_event_create(fk_device *device, void **event);
 FK_API fk_status fk_event_destroy(fk_device *device, void *event);
 FK_API fk_status fk_event_record(fk_device *device, void *event, void *stream);

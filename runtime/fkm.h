@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 enum {
-    FKM_VERSION = 4, // raised by any change of the bytes
+    FKM_VERSION = 5, // raised by any change of the bytes
     FKM_ALIGN = 256, // of temporaries, and the largest answer of ALIGN
 
     // Of a fn. A launch keeps on its stack what the fn at hand has: at the most 600 KiB.
@@ -207,6 +207,7 @@ typedef struct {
     char *ptx;             // or NULL
     uint16_t major, minor; // PTX ISA version of ptx
     char *arch;            // .target of ptx
+    bool waits;            // it may begin before the launch before it in its fn has ended
     FkmImage *cubins;
     uint32_t n_cubins;
 } FkmKernel;

@@ -153,7 +153,7 @@ typedef struct {
     uint64_t workspace;
     void *stream, *call; // call: of the device's begin
     bool enqueue;        // else only prove that it can be
-    uint32_t step;
+    uint32_t step, launched;
 } Run;
 
 static fk_status failed(const Run *r, const FkmLaunch *l, const char *what) {
@@ -276,7 +276,7 @@ static fk_status function_of(const Run *r, const FkmLaunch *l, const FkFunction 
     return s ? s : fk_kernel_function(m, l->kernel, !capturing, f);
 }
 
-static fk_status launch_one(const Run *r, const FkmLaunch *l) {
+static fk_status launch_one(Run *r, const FkmLaunch *l) {
     uint64_t value[2 * l->n_params + 1];
     void *param[2 * l->n_params + 1];
     Params params;
@@ -292,6 +292,8 @@ static fk_status launch_one(const Run *r, const FkmLaunch *l) {
     if ((s = function_of(r, l, &f)) || (s = eval_shared(r, l, f, &g))) return s;
     if ((s = eval_params(r, l, &params)) || !r->enqueue) return s;
     g.step = r->step;
+    g.early = r->launched > 0 && r->b->fn->module->tree->kernels[l->kernel].waits;
+    r->launched++;
     s = d->ops->launch(d->self, f, &g, params.param, params.n, r->call, r->stream, fk_error());
     if (!s) return FK_OK;
     char why[sizeof(FkError)];
@@ -430,7 +432,7 @@ fk_status fk_launch(fk_fn *fn, DLTensor *const *args, int n, void *workspace, si
     if (!s) s = make_plan(&b, &p);
     if (!s) s = check_workspace(&b, &p, workspace, bytes);
     if (!s) s = fk_check_overlap(&b, workspace, p.bytes);
-    Run r = {&b, &p, (uint64_t)(uintptr_t)workspace, stream, NULL, false, 0};
+    Run r = {&b, &p, (uint64_t)(uintptr_t)workspace, stream, NULL, false, 0, 0};
     if (!s) s = run(&r);
     const fk_device *d = fn->module->device;
     if (!s && d->ops->begin) s = begin(&r);

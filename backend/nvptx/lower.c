@@ -281,7 +281,7 @@ static bool shared_fits(const Lower *l, const Kernel *k, Diags *d) {
 }
 
 /* The entry point: strides over tiles, calls the body for each. */
-static void kernel_loop(Lower *l, const Kernel *k) {
+static void kernel_loop(Lower *l, Kernel *k) {
     Ty ft = params_type(l, false);
     Val body = l->fn, fn = LLVMAddFunction(l->mod, k->name, ft);
     unsigned n = LLVMCountParams(fn);
@@ -292,6 +292,7 @@ static void kernel_loop(Lower *l, const Kernel *k) {
     LLVMBasicBlockRef exit = block_new(l, "exit");
     LLVMPositionBuilderAtEnd(l->entry, before);
     LLVMPositionBuilderAtEnd(l->b, loop);
+    chain_here(l, k, l->entry);
     int64_t c;
     Val tiles = ix_is_const(k->tiles, &c) ? i64c(l, c) : params_value(l, fn, k->tiles);
     Val first = LLVMBuildZExt(l->entry, ptx_ctaid(l), l->i64, "");

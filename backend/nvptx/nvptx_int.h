@@ -169,6 +169,11 @@ Val uniform_ix(Lower *l, const Ix *x);           /* computed by the host, or a c
 Frag frag_ix(Lower *l, const Ix *x);             /* i64 */
 Frag axis_scaled(Lower *l, int axis, Val scale); /* scale * element, scale uniform */
 
+/* ---- chain.c ---- */
+
+/* Here the kernel waits for those before it in its plan, and lets the next one come. */
+void chain_here(Lower *l, Kernel *k, LLVMBuilderRef b);
+
 /* ---- param.c: kernel parameters
  * -------------------------------------------------------------------- */
 

@@ -143,7 +143,7 @@ static void barriers(On *on) {
     ptx_barrier(l);
 }
 
-static void emit_body(On *on) {
+static void emit_body(On *on, Kernel *k) {
     Lower *l = on->l;
     Wg *w = &on->w;
     w->tid = ptx_tid(l);
@@ -154,10 +154,12 @@ static void emit_body(On *on) {
     w->slabs = LLVMBuildAdd(l->b, w->smem, i32c(l, on->t.out.stage_bytes), "");
     w->bars = LLVMBuildAdd(l->b, w->smem, i32c(l, on->t.bars_at), "");
     if (on->t.sync) {
+        chain_here(l, k, l->b);
         consumer(on);
         return;
     }
     barriers(on);
+    chain_here(l, k, l->b);
     LLVMBasicBlockRef load = block_new(l, "load.role"), mma = block_new(l, "mma.role");
     Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, loads, load, mma);
@@ -367,7 +369,7 @@ bool online_emit(Lower *l, Kernel *k, Diags *d) {
     l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
     facts(on);
     if (!on->t.sync) maps(on);
-    emit_body(on);
+    emit_body(on, k);
     LLVMBuildBr(l->frame, entry);
     guards(on, k);
     bool ok = params_finish(l, k, d);

@@ -27,6 +27,22 @@ Val ptx_nctaid(Lower *l) {
     return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, 0, NULL, 0);
 }
 
+/* At another place than the current one. */
+static void say_at(Lower *l, LLVMBuilderRef b, const char *text) {
+    LLVMBuilderRef now = l->b;
+    l->b = b;
+    ptx_asm(l, text, "~{memory}", ASM_EFFECT, LLVMVoidTypeInContext(l->cx), NULL, 0);
+    l->b = now;
+}
+
+void ptx_grid_wait(Lower *l, LLVMBuilderRef b) {
+    say_at(l, b, "griddepcontrol.wait;");
+}
+
+void ptx_grid_go(Lower *l, LLVMBuilderRef b) {
+    say_at(l, b, "griddepcontrol.launch_dependents;");
+}
+
 void ptx_barrier(Lower *l) {
     ptx_intrinsic(l, l->b, "llvm.nvvm.barrier0", NULL, 0, NULL, 0);
 }

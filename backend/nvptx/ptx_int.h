@@ -21,7 +21,11 @@ Val ptx_tid_now(Lower *l); /* the same here, read again: a register less until t
 Val ptx_ctaid(Lower *l);   /* blockIdx.x, i32; at the entry */
 Val ptx_nctaid(Lower *l);  /* gridDim.x, i32; at the entry */
 
-void ptx_barrier(Lower *l);                  /* bar.sync 0 */
+void ptx_barrier(Lower *l); /* bar.sync 0 */
+/* All that launches before wrote is there, and they read no more; the next may begin its own wait.
+ */
+void ptx_grid_wait(Lower *l, LLVMBuilderRef b);
+void ptx_grid_go(Lower *l, LLVMBuilderRef b);
 Val ptx_shfl_xor(Lower *l, Val v, int mask); /* i32, f32 or i64; whole warps */
 
 /* Global memory, `bytes` of 1, 2, 4, 8 as an int of that width. Reads are of data that no thread

@@ -255,7 +255,7 @@ static void barriers_init(Wg *w) {
         ptx_barrier(l);
 }
 
-static void emit_body(Wg *w) {
+static void emit_body(Wg *w, Kernel *k) {
     Lower *l = w->l;
     w->tid = ptx_tid(l);
     w->first = ptx_ctaid(l);
@@ -277,6 +277,7 @@ static void emit_body(Wg *w) {
         w->slab_used = LLVMBuildAlloca(l->frame, l->i32, "slab.used");
     }
     barriers_init(w);
+    chain_here(l, k, l->b);
     LLVMBasicBlockRef load = block_new(l, "load.role"), mma = block_new(l, "mma.role");
     Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, loads, load, mma);
@@ -397,6 +398,6 @@ bool wgmma_emit(Lower *l, Kernel *k, Diags *d) {
     if (!entry) return false;
     find_maps(&w);
     wg_reduce_init(&w);
-    emit_body(&w);
+    emit_body(&w, k);
     return wg_end(&w, entry, k, d);
 }

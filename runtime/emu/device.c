@@ -99,8 +99,9 @@ static fk_status emu_sync(void *self, void *stream, FkError *error) {
 }
 
 static fk_status emu_capturing(void *self, void *stream, bool *capturing, FkError *error) {
-    (void)self, (void)stream, (void)error;
-    *capturing = false;
+    const Emu *e = self;
+    (void)error;
+    *capturing = e->graph && e->capturing == stream;
     return FK_OK;
 }
 
@@ -162,6 +163,10 @@ static const FkDeviceOps ops = {
     .stream_destroy = emu_free_memory,
     .stream_sync = emu_sync,
     .stream_capturing = emu_capturing,
+    .graph_begin = emu_graph_begin,
+    .graph_end = emu_graph_end,
+    .graph_launch = emu_graph_launch,
+    .graph_free = emu_graph_free,
     .event_create = emu_make,
     .event_destroy = emu_free_memory,
     .event_record = emu_record,

@@ -10,6 +10,8 @@ typedef struct Emu {
     uint32_t n_forms, sms;
     uint64_t seed, limit;
     bool stats, lax;
+    struct EmuGraph *graph; // that a stream captures; NULL: none does
+    void *capturing;
 } Emu;
 
 enum {
@@ -24,5 +26,20 @@ fk_status emu_begin(void *self, const FkRegion *regions, uint32_t n, void **call
 void emu_end(void *self, void *call);
 fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void **params,
                      int n_params, void *call, void *stream, FkError *error);
+
+fk_status emu_run(const Emu *e, const FkFunction *f, const FkGrid *grid, void **params,
+                  int n_params, void *call, FkError *error);
+void emu_call_free(void *call);
+void emu_call_fresh(void *call); // as at its begin: nothing is written yet
+
+// ---- graph.c ----
+fk_status emu_graph_begin(void *self, void *stream, FkError *error);
+fk_status emu_graph_end(void *self, void *stream, void **graph, FkError *error);
+fk_status emu_graph_launch(void *self, void *graph, void *stream, FkError *error);
+void emu_graph_free(void *self, void *graph);
+// Instead of a launch; and of the end of a call: false if no stream captures.
+fk_status emu_graph_note(Emu *e, const FkFunction *f, const FkGrid *grid, void **params, int n,
+                         void *call, FkError *error);
+bool emu_graph_keep(Emu *e, void *call);
 
 #endif

@@ -14,9 +14,8 @@ typedef struct Call {
     uint32_t n;
 } Call;
 
-void emu_end(void *self, void *call) {
+void emu_call_free(void *call) {
     Call *c = call;
-    (void)self;
     for (uint32_t k = 0; k < c->n; k++) {
         free(c->regions[k].written);
         free((char *)(uintptr_t)c->regions[k].name);
@@ -24,6 +23,16 @@ void emu_end(void *self, void *call) {
     free(c->regions);
     free(c->here);
     free(c);
+}
+
+void emu_call_fresh(void *call) {
+    const Call *c = call;
+    for (uint32_t k = 0; k < c->n; k++)
+        if (c->regions[k].written) memset(c->regions[k].written, 0, c->regions[k].bytes);
+}
+
+void emu_end(void *self, void *call) {
+    if (!emu_graph_keep(self, call)) emu_call_free(call);
 }
 
 static bool fill(Region *r, const FkRegion *from) {
@@ -55,7 +64,8 @@ fk_status emu_begin(void *self, const FkRegion *regions, uint32_t n, void **call
     for (uint32_t k = 0; k < n && ok; k++)
         if (regions[k].bytes) ok = fill(&c->regions[c->n++], &regions[k]);
     if (!ok) {
-        if (c) emu_end(self, c);
+        if (c) emu_call_free(c);
+        (void)self;
         return FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory for the state of a launch");
     }
     *call = c;
@@ -102,10 +112,16 @@ static fk_status run(const Emu *e, Grid *g, FkError *error) {
 
 fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void **params,
                      int n_params, void *call, void *stream, FkError *error) {
-    const Emu *e = self;
+    Emu *e = self;
+    if (e->graph && e->capturing == stream)
+        return emu_graph_note(e, f, grid, params, n_params, call, error);
+    return emu_run(e, f, grid, params, n_params, call, error);
+}
+
+fk_status emu_run(const Emu *e, const FkFunction *f, const FkGrid *grid, void **params,
+                  int n_params, void *call, FkError *error) {
     const Func *g = f->handle;
     const Call *c = call;
-    (void)stream;
     if (!c) return FK_FAIL(error, FK_ERROR_LAUNCH, "emu: a launch whose memory is not known");
     if ((uint32_t)n_params != g->params.n)
         return FK_FAIL(error, FK_ERROR_LAUNCH, "emu: %d parameters, and the function has %u",
@@ -130,6 +146,7 @@ fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void *
                        .seed = e->seed,
                        .limit = e->limit,
                        .lax = e->lax,
+                       .early = grid->early,
                        .reports = reports};
         for (uint32_t k = 0; k < n_regions; k++) race_global_new(&c->here[k]);
         launch.n_warps = (launch.n_threads + LANES - 1) / LANES;
@@ -138,6 +155,11 @@ fk_status emu_launch(void *self, const FkFunction *f, const FkGrid *grid, void *
             s = FK_FAIL(error, FK_ERROR_MEMORY, "emu: out of memory for a launch");
         else
             s = run(e, &launch, error);
+        if (!s && launch.early && !launch.met)
+            s = FK_FAIL(error, FK_ERROR_LAUNCH,
+                        "emu: %.*s begins before what was launched before it has ended, and no "
+                        "thread of it waits",
+                        (int)g->name_n, g->name);
         if (!s && launch.stats) stats_put(&launch, stderr);
         stats_free(launch.stats);
         meets_free(launch.meets);

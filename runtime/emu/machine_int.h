@@ -52,6 +52,7 @@ struct Warp {
     WaitKind wait;
     uint32_t wait_at, wait_parity; // a barrier's number or address; an mbarrier's parity
     bool passed;                   // what it waited for has come
+    bool met;                      // it has waited for the launches before
     uint32_t tried;                // pc of a try_wait that said no once
     bool arrived;                  // at the cluster's barrier, when its phase was arrived_at
     uint64_t arrived_at;
@@ -146,6 +147,8 @@ struct Grid {
     uint32_t n_regions;
     uint64_t seed, limit; // limit: instructions of a cluster's warps
     Reports *reports;
+    bool early;          // launches before it may still run
+    _Atomic bool met;    // some warp has waited for them
     bool lax;            // a copy may write where threads have read without a proxy fence
     struct Stats *stats; // NULL: nobody asked
     struct Meets *meets; // where clusters meet in memory

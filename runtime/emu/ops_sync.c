@@ -24,6 +24,14 @@ RUN(setmaxnreg) {
     return sync_registers(w, i, (uint32_t)i->o[0].offset, i->form->arg);
 }
 
+// Launches come one after the other; but who does not wait is told.
+RUN(grid_wait) {
+    (void)i, (void)m;
+    w->met = true;
+    atomic_store_explicit(&w->cta->cluster->grid->met, true, memory_order_relaxed);
+    return NEXT;
+}
+
 // ---- mbarriers ----
 
 RUN(mbar_init) {

@@ -168,6 +168,10 @@ static Step tell(const FarAct *act, const Ins *i, const Region *r, uint64_t a, u
 
 Step race_global(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, uint64_t bytes,
                  uint32_t how) {
+    if (w->cta->cluster->grid->early && !w->met && !r->input)
+        return report(w, i, lane, REPORT_EARLY, "it %s %llu bytes at byte %llu of %s",
+                      how & FAR_WRITES ? "writes" : "reads", (unsigned long long)bytes,
+                      (unsigned long long)(a - r->at), r->name);
     if (!r->cells) return NEXT;
     FarAct act = {.w = w,
                   .lane = lane,

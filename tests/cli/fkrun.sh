@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 run 0 "help" "$fkrun" --help
 for o in fn cases case-seconds size most device reference fkc seed in out print offset pad transpose \
-    scalars check check-seconds repeat bench variant zero list tune write help version; do
+    scalars check check-seconds repeat graph bench variant zero list tune write help version; do
     has "$out" "--$o"
 done
 run 0 "version" "$fkrun" --version

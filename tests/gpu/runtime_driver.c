@@ -66,9 +66,9 @@ static FkmVariant variants[4];
 static FkmStep steps[4];
 static FkmFn fns[4];
 static FkmImage cubin;
-static FkmKernel kernels[] = {{"scale", ".version 7.0\n" ENTRY, 7, 0, "sm_80", NULL, 0},
-                              {"scale", ".version 9.9\n" ENTRY, 9, 9, "sm_80", NULL, 0},
-                              {"scale", ".version 9.9\n" ENTRY, 7, 0, "sm_80", NULL, 0}};
+static FkmKernel kernels[] = {{"scale", ".version 7.0\n" ENTRY, 7, 0, "sm_80", false, NULL, 0},
+                              {"scale", ".version 9.9\n" ENTRY, 9, 9, "sm_80", false, NULL, 0},
+                              {"scale", ".version 9.9\n" ENTRY, 7, 0, "sm_80", false, NULL, 0}};
 static FkmModule tree = {
     .producer = "test", .fns = fns, .n_fns = 4, .kernels = kernels, .n_kernels = 3};
 

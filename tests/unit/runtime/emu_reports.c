@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     int at;                           // line of the file
     char title[256], kind[32], *says; // as the first line has them; says: in title
-    uint32_t ctas, threads, cluster, seed;
+    uint32_t ctas, threads, cluster, seed, early;
     char body[ROOM];
 } Kernel;
 
@@ -102,7 +102,7 @@ static fk_status launch(const Kernel *k, const char *ptx, FkError *error) {
     static uint8_t encoded[FK_TMAP_BYTES] __attribute__((aligned(FK_TMAP_ALIGN)));
     FkRegion regions[] = {{(uint64_t)(uintptr_t)input, BYTES, FK_REGION_INPUT, 0, 0, 0, "x"},
                           {(uint64_t)(uintptr_t)output, BYTES, FK_REGION_OUTPUT, 1, 0, 0, "y"}};
-    FkGrid grid = {{k->ctas, 1, 1}, {k->threads, 1, 1}, 0, 0};
+    FkGrid grid = {{k->ctas, 1, 1}, {k->threads, 1, 1}, 0, 0, k->early};
     void *module, *call, *in = input, *out = output, *params[] = {&in, &out, encoded};
     FkFunction f;
     fk_status s = ops->tensor_map(self, &map, encoded, error);
@@ -158,16 +158,16 @@ static bool run(const Kernel *k, bool loud) {
 
 // ---- the file ----
 
-// KIND [ctas=N] [threads=N] [cluster=N] [seed=N] | SAYS
+// KIND [ctas=N] [threads=N] [cluster=N] [seed=N] [early=N] | SAYS
 static void read_title(Kernel *k, const char *line, int at) {
     *k = (Kernel){.at = at, .ctas = 1, .threads = 32, .cluster = 1};
     snprintf(k->title, sizeof k->title, "%.*s", (int)strcspn(line, "\n"), line);
     k->says = strstr(k->title, " | ");
     k->says = k->says ? k->says + 3 : k->title + strlen(k->title);
     sscanf(line, "%31s", k->kind);
-    static const char *const names[] = {"ctas=", "threads=", "cluster=", "seed="};
-    uint32_t *values[] = {&k->ctas, &k->threads, &k->cluster, &k->seed};
-    for (int n = 0; n < 4; n++) {
+    static const char *const names[] = {"ctas=", "threads=", "cluster=", "seed=", "early="};
+    uint32_t *values[] = {&k->ctas, &k->threads, &k->cluster, &k->seed, &k->early};
+    for (int n = 0; n < 5; n++) {
         const char *found = strstr(line, names[n]);
         if (found) *values[n] = (uint32_t)strtoul(found + strlen(names[n]), NULL, 10);
     }

@@ -6,6 +6,15 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct {
+    unsigned grid[3], block[3], shared;
+    CUstream stream;
+    const int *attributes; // the first: its id, nothing, its value
+    unsigned n;
+} CUlaunchConfig;
+
 #define CU(name, version, need, args) EXPORT CUresult name args __asm__(#name version);
 #include "runtime/cuda.def"
 #undef CU
@@ -273,6 +282,48 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     return use(fake_cuda.fail_map);
 }
 #endif
+
+CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode how) {
+    fake_cuda.stream = s;
+    fake_cuda.mode_at_capture = how;
+    return use(0);
+}
+
+CUresult cuStreamEndCapture(CUstream s, CUgraph *g) {
+    static int graph;
+    *g = s == fake_cuda.stream ? (CUgraph)(void *)&graph : NULL;
+    return use(*g ? 0 : 901);
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph g, unsigned long long flags) {
+    *exec = (CUgraphExec)(void *)g;
+    fake_cuda.graphs += flags == 0;
+    return use(0);
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream s) {
+    fake_cuda.stream = s;
+    fake_cuda.graph_launched += exec != NULL;
+    return use(0);
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec) {
+    fake_cuda.graphs -= exec != NULL;
+    return use(0);
+}
+
+CUresult cuGraphDestroy(CUgraph g) {
+    fake_cuda.captures += g != NULL;
+    return use(0);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
+    (void)f, (void)params, (void)extra;
+    fake_cuda.launched++;
+    fake_cuda.early += c->n == 1 && c->attributes[0] == 6 && c->attributes[2] == 1;
+    fake_cuda.stream = c->stream;
+    return use(fake_cuda.fail_launch);
+}
 
 CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
                         unsigned bz, unsigned shared, CUstream s, void **params, void **extra) {

@@ -25,7 +25,8 @@ typedef struct {
     CUresult fail_init, fail_load, fail_launch, fail_capturing, fail_alloc, fail_record, fail_map;
     int devices, driver, active[2]; // active: the primary context is, without us
     const char *jit_log;
-    int retained[2], pushed, popped, loaded, unloaded, synced, launched, stream_synced;
+    int retained[2], pushed, popped, loaded, unloaded, synced, launched, early, stream_synced;
+    int mode_at_capture, graphs, captures, graph_launched;
     int mode_at_load;         // capture mode in which the module was loaded
     CUcontext context_at_use; // the one current at the last launch, load, or copy
     int max_dynamic;          // as set

@@ -130,11 +130,11 @@ static FkmFn sample_fns[] = {
 };
 
 static FkmKernel sample_kernels[] = {
-    {"linear_fast", ".version 8.0\n.target sm_90a\n", 8, 0, "sm_90a",
+    {"linear_fast", ".version 8.0\n.target sm_90a\n", 8, 0, "sm_90a", false,
      LIST(FkmImage, {"sm_90a", "CUBIN90", 7, 168, 1024, 16, 24})},
-    {"general", ".version 7.0\n.target sm_80\n", 7, 0, "sm_80",
+    {"general", ".version 7.0\n.target sm_80\n", 7, 0, "sm_80", false,
      LIST(FkmImage, {"sm_80", "CUBIN80", 7, 0, 0, 0, 0})},
-    {"linear_merge", ".version 8.0\n.target sm_80\n", 8, 0, "sm_80", NULL, 0},
+    {"linear_merge", ".version 8.0\n.target sm_80\n", 8, 0, "sm_80", true, NULL, 0},
 };
 
 static FkmModule sample = {

@@ -130,6 +130,7 @@ static void launches_from_a_fresh_thread(void **state) {
     pthread_join(thread, &bad);
     assert_null(bad);
     assert_int_equal(cu->launched, 2);
+    assert_int_equal(cu->early, 1); // the second
     assert_ptr_equal(cu->stream, 0x33);
     assert_int_equal(cu->max_dynamic, 232448 - 448);
     assert_int_equal(cu->mode_at_load, 2); // relaxed: a capture elsewhere survives
@@ -255,6 +256,27 @@ static void says_why_an_image_is_refused(void **state) {
     fk_device_close(d);
 }
 
+static void graphs_pass_through(void **state) {
+    (void)state;
+    void *graph = NULL, *stream = (void *)0x77;
+    fk_device *d = open_device("cuda");
+    assert_int_equal(fk_graph_begin(d, stream), FK_OK);
+    assert_int_equal(cu->mode_at_capture, 1); // other threads go on
+    assert_int_equal(fk_graph_end(d, stream, &graph), FK_OK);
+    assert_int_equal(cu->captures, 1);
+    assert_int_equal(cu->graphs, 1);
+    assert_int_equal(fk_graph_launch(d, graph, stream), FK_OK);
+    assert_int_equal(fk_graph_launch(d, graph, stream), FK_OK);
+    assert_int_equal(cu->graph_launched, 2);
+    fk_graph_free(d, graph);
+    assert_int_equal(cu->graphs, 0);
+    assert_int_equal(fk_graph_begin(d, stream), FK_OK);
+    FAILS_WITH(fk_graph_end(d, (void *)0x78, &graph), FK_ERROR_CAPTURE,
+               "cuStreamEndCapture: CUDA_ERROR_901, the driver's text (901)");
+    FAILS_WITH(fk_graph_begin(d, NULL), FK_ERROR_ARGUMENT, "fk_graph_begin: a null argument");
+    fk_device_close(d);
+}
+
 static void a_launch_that_fails(void **state) {
     (void)state;
     fk_module *m;
@@ -319,12 +341,12 @@ static void passes_the_rest_through(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON_FAKE(describes_the_device),       ON_FAKE(knows_what_ptx_a_driver_takes),
-        ON_FAKE(uses_the_current_context),   ON_FAKE(launches_from_a_fresh_thread),
-        ON_FAKE(refuses_missing_devices),    ON_FAKE(says_why_an_image_is_refused),
-        ON_FAKE(a_launch_that_fails),        ON_FAKE(loads_nothing_while_capturing),
-        ON_FAKE(passes_the_rest_through),    ON_FAKE(asks_for_tensor_maps),
-        ON_FAKE(numbers_types_and_swizzles),
+        ON_FAKE(describes_the_device),          ON_FAKE(knows_what_ptx_a_driver_takes),
+        ON_FAKE(uses_the_current_context),      ON_FAKE(launches_from_a_fresh_thread),
+        ON_FAKE(refuses_missing_devices),       ON_FAKE(says_why_an_image_is_refused),
+        ON_FAKE(graphs_pass_through),           ON_FAKE(a_launch_that_fails),
+        ON_FAKE(loads_nothing_while_capturing), ON_FAKE(passes_the_rest_through),
+        ON_FAKE(asks_for_tensor_maps),          ON_FAKE(numbers_types_and_swizzles),
     };
     int failed = cmocka_run_group_tests(tests, find_fake, NULL);
     free(bytes);

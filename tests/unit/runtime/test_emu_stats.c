@@ -42,7 +42,7 @@ static const char *stats_of(const char *body, uint64_t in_bytes) {
     FkRegion regions[] = {{(uint64_t)(uintptr_t)in, in_bytes, FK_REGION_INPUT, 0, 0, 0, "x"},
                           {(uint64_t)(uintptr_t)out, sizeof out, FK_REGION_OUTPUT, 1, 0, 0, "y"}};
     assert_int_equal(ops->begin(self, regions, 2, &call, &error), FK_OK);
-    FkGrid grid = {{1, 1, 1}, {32, 1, 1}, 0, 0};
+    FkGrid grid = {{1, 1, 1}, {32, 1, 1}, 0, 0, false};
 
     FILE *file = tmpfile();
     assert_non_null(file);

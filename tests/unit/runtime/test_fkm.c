@@ -103,7 +103,7 @@ static void says_what_is_wrong(void **state) {
     assert_string_equal(error.text, "its checksum is wrong");
     bytes[8] = 99;
     assert_null(decode(bytes, n, &error));
-    assert_string_equal(error.text, "its format is version 99, this library reads version 4");
+    assert_string_equal(error.text, "its format is version 99, this library reads version 5");
     bytes[0] = 'x';
     assert_null(decode(bytes, n, &error));
     assert_string_equal(error.text, "it does not begin like an fkm module");

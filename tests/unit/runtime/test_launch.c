@@ -11,6 +11,8 @@ static void launches_the_cheapest(void **state) {
     assert_string_equal(c->fake.launches[1].name, "linear_merge");
     assert_int_equal(c->fake.launches[1].grid.block[1], 2);
     assert_ptr_equal(c->fake.launches[1].stream, STREAM);
+    assert_false(c->fake.launches[0].grid.early); // nothing of the fn is before it
+    assert_true(c->fake.launches[1].grid.early);
     // scratch lies behind head (256) and the temporary (4*8*4 rounded up to 256), plus its offset
     assert_int_equal(c->fake.launches[0].param[1], (uintptr_t)c->workspace + 512 + 16);
 }

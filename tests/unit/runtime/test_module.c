@@ -176,7 +176,7 @@ static void opens_the_emulator(void **state) {
     fk_device_close(d);
     setenv("FAKE_EMU", "old", 1);
     FAILS_WITH(fk_device_open("emu", &d), FK_ERROR_DRIVER_TOO_OLD,
-               "libfkemu.so is of another build than libfk: its table is version 3, needed 4");
+               "libfkemu.so is of another build than libfk: its table is version 4, needed 5");
     setenv("FAKE_EMU", "fail", 1);
     FAILS_WITH(fk_device_open("emu", &d), FK_ERROR_UNSUPPORTED,
                "fake: the emulator does not start");
