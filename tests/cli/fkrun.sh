@@ -31,6 +31,8 @@ run 0 "places are shared" "$fkrun" --list chain.fk -s M=64 -- --no-fuse $quick
 has "$out" "temporaries=7 bytes=33024 unshared=50176"
 run 0 "and right" "$fkrun" --device=emu --check chain.fk -s M=40 -- --no-fuse $quick
 has "$out" "PASS chain"
+run 0 "as a graph" "$fkrun" --device=emu --check --graph --repeat=2 chain.fk -s M=40 -- --no-fuse $quick
+has "$out" "PASS chain"
 
 # A .fk is compiled by the fkc beside fkrun; what stands behind -- is for fkc.
 cat >add.fk <<'END'
