@@ -73,6 +73,11 @@
  * registers. persistent: as above; without, there is a CTA for each tile, and several may share a
  * multiprocessor.
  *
+ * A loop over blocks by mma.sync: one role, "mma", of groups of 4 warps, with the registers of a
+ * thread, which say how many CTAs a multiprocessor holds. A warp has 16 of each 64 rows of its
+ * group, which has 64 rows, or 128. One buffer of the rows' factors; nothing else is brought,
+ * staged or picked.
+ *
  * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
  * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the
  * rows'.

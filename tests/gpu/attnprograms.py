@@ -93,7 +93,7 @@ def texts():
         value = dims[at[p.dims] % len(dims)]
         at[p.dims] += 1
         bound.append(Text(p, {"E": value} if p.dims == "same" else dict(zip("EV", value))))
-    return plain + bound
+    return plain + bound + [Text(t.p, arch="sm_80") for t in plain if t.p.number < FEW or t.p.number >= COUNT]
 
 
 # ---- text ----
@@ -101,8 +101,8 @@ def texts():
 class Text:
     """The program's text; `params` are its tensors by name: (type, dims), `outputs` the names of outputs."""
 
-    def __init__(self, p, bound=None):
-        self.p, self.bound, self.params, self.outputs = p, bound or {}, {}, []
+    def __init__(self, p, bound=None, arch=""):
+        self.p, self.bound, self.arch, self.params, self.outputs = p, bound or {}, arch, {}, []
         self.group = (2, 4, 8)[p.number % 3] if p.heads == "gqa" else 1
         self.width = (100, 1, 64, 700)[p.number % 4]
         self.V = "V" if p.dims == "two" else "E"
@@ -111,7 +111,7 @@ class Text:
 
     @property
     def name(self):
-        return self.p.name + "".join(f"_{n}{v}" for n, v in self.bound.items())
+        return self.p.name + "".join(f"_{n}{v}" for n, v in self.bound.items()) + ("_" + self.arch if self.arch else "")
 
     @property
     def sizes(self):
@@ -255,7 +255,8 @@ class Text:
         return lines
 
     def render(self):
-        head = "# fkc:" + "".join(f" --bind {n}={v}" for n, v in self.bound.items()) + "\n" if self.bound else ""
+        options = [f"--bind {n}={v}" for n, v in self.bound.items()] + [f"--arch={self.arch}"] * bool(self.arch)
+        head = "# fkc: " + " ".join(options) + "\n" if options else ""
         params = ", ".join(f"{n}: {t}[{d}]" for n, (t, d) in self.params.items())
         outs = ", ".join(f"{n}: {t}[{d}]" for n, t, d in self.outputs)
         body = "".join(f"    {line}\n" for line in self.lines)
