@@ -81,6 +81,12 @@ void check_limits(Job *j, const BuiltFn *fn, const FkmFn *packed);
  * all steps move, or keep. Later stages may count bytes as they like. */
 bool check_bytes(Job *j, const Graph *g, const Plan *p);
 
+/* ---- crossing.c --------------------------------------------------------------------------------
+ */
+
+/* A warning for each statement's value that goes from kernel to kernel in f32. */
+void warn_crossings(Job *j, const BuiltFn *fn);
+
 /* ---- report.c ----------------------------------------------------------------------------------
  */
 

@@ -122,6 +122,7 @@ static void compile_fn(Job *j, Graph *g) {
     timed(j, "lower", g->name, &start);
     if (job_wants(j, FKC_PTX)) emit_ptx(j, &fn);
     check_expects(j, &fn);
+    warn_crossings(j, &fn);
     if (job_wants(j, FKC_REPORT)) report_fn(&j->text[FKC_REPORT], j, &fn);
     vec_push(j->arena, &j->fns, fn);
 }

@@ -48,4 +48,22 @@ run 0 "documents by their starts" "$fkc" --ptxas=none --no-expect --bind E=64 --
 has "$out" "      picks blocks of j by least and greatest of its bounds, max(start[b, i], 0) and min(S, i + 1)"
 run 0 "affine bounds" "$fkc" --ptxas=none --no-expect --bind E=64 --emit=report "$root/tests/bench/attention.fk"
 holds "nothing to pick by" test -z "$(grep "picks blocks" "$out")"
+# A matrix that goes between kernels in f32, and the cure; the row's statistic is no matter.
+cat >crossing.fk <<'FK'
+fn two(x: bf16[M, K], w: bf16[N, K], v: bf16[D, N]) -> (y: bf16[M, D])
+{
+    h[m, n] = sum[k] x[m, k] * w[n, k]
+    r[m, n]: bf16 = h[m, n] * rsqrt(mean[j] h[m, j]^2)
+    y[m, d] = sum[n] r[m, n] * v[d, n]
+}
+FK
+run 0 "a temporary in f32" "$fkc" --ptxas=none --emit=report crossing.fk
+has "$err" "two: h goes from step 0 to step 1 in f32, 4*M*N bytes written and read; 'h[m, n]: bf16 = ..' would round it to half of that"
+hasnt "$err" "two: r goes"
+sed -i 's/h\[m, n\] =/h[m, n]: bf16 =/' crossing.fk
+run 0 "the cure" "$fkc" --ptxas=none --emit=report crossing.fk
+hasnt "$err" "in f32"
+sed -i 's/bf16/f32/g; s/: f32 =/ =/' crossing.fk
+run 0 "all is f32" "$fkc" --ptxas=none --emit=report crossing.fk
+hasnt "$err" "in f32"
 ends
