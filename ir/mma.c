@@ -15,12 +15,6 @@ bool mma_no(Str *why, const char *fmt, ...) {
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static const TInst *made_by(const TBlock *b, int id) {
-    for (int k = 0; k < b->inst.n; k++)
-        if (b->inst.v[k]->id == id) return b->inst.v[k];
-    return NULL;
-}
-
 static bool uses_axis(const TInst *load, int axis) {
     for (int d = 0; d < load->nix; d++)
         if (ix_uses_axis(load->ix[d], axis)) return true;
@@ -29,29 +23,6 @@ static bool uses_axis(const TInst *load, int axis) {
 
 static bool is_over(const TProg *t, const TInst *i, int axis) {
     return uses_axis(i, axis) || mma_is_lone(t, axis);
-}
-
-/* The product that the loop sums: load, load, mul, step and no more. */
-bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q, Str *why) {
-    if (loop->carries.n != 1) return no(why, "%d carried values, not one", loop->carries.n);
-    const TCarry *c = &loop->carries.v[0];
-    if (c->type != DT_f32 || c->red != RED_sum || c->frame >= 0 || c->has_finish)
-        return no(why, "the carried value is no plain f32 sum");
-    if (!ix_is_const(loop->lo, NULL) || loop->lo->num != 0 ||
-        loop->hi != t->axes.v[loop->axis].extent)
-        return no(why, "the loop does not cover its axis");
-    const TInst *step = NULL;
-    for (int k = 0; k < loop->body.inst.n; k++)
-        if (loop->body.inst.v[k]->kind == T_STEP) step = loop->body.inst.v[k];
-    const TInst *mul = step ? made_by(&loop->body, step->args[1]) : NULL;
-    if (!mul || loop->body.inst.n != 4 || mul->kind != T_OP || mul->op != OP_mul ||
-        mul->type != DT_f32)
-        return no(why, "the loop sums something else than a product of two loads");
-    *p = made_by(&loop->body, mul->args[0]);
-    *q = made_by(&loop->body, mul->args[1]);
-    if (!*p || !*q || *p == *q || (*p)->kind != T_LOAD || (*q)->kind != T_LOAD)
-        return no(why, "the loop sums something else than a product of two loads");
-    return true;
 }
 
 static int own_axis(const TProg *t, const TInst *load, const TInst *other) {
@@ -122,10 +93,35 @@ static bool find_blocks(Mma *m, Str *why) {
  * axis that no factor has would be made again for each position of it. */
 static bool of_factors(const TProg *t, const Mma *m, Str *why) {
     bool framed = m->nest.blocks && mma_has_frames(m->nest.blocks);
+    if (framed && m->sums > 1) return no(why, "frames of several products");
     for (int a = 0; a < t->ngrid && framed; a++)
         if (!uses_axis(m->a.load, a) && !uses_axis(m->b.load, a) && !mma_is_lone(t, a))
             return no(why, "no factor has %s", t->axes.v[a].name);
     return true;
+}
+
+int mma_factors(const Mma *m, bool rows) {
+    return m->of_rows == rows ? m->sums : 1;
+}
+
+const MmaFactor *mma_factor_at(const Mma *m, bool rows, int n) {
+    if (n) return &m->more[n - 1];
+    return rows ? &m->a : &m->b;
+}
+
+/* Of the n-th sum: its own factor has to be like the first sum's. */
+static bool add_factors(const TProg *t, Mma *m, int n, const TInst *a, const TInst *b, Str *why) {
+    if (!n)
+        return mma_factor(t, a, m->rows, m->k, -1, &m->a, why) &&
+               mma_factor(t, b, m->cols, m->k, -1, &m->b, why);
+    MmaFactor *f = &m->more[n - 1], *first = m->of_rows ? &m->a : &m->b;
+    int axis = m->of_rows ? m->rows : m->cols;
+    if (!mma_factor(t, m->of_rows ? a : b, axis, m->k, -1, f, why)) return false;
+    bool alike = f->type == first->type && f->k_major == first->k_major &&
+                 f->vector == first->vector && (f->row < 0) == (first->row < 0) &&
+                 (f->outer < 0) == (first->outer < 0);
+    return alike || no(why, "%s and %s differ in type or memory order",
+                       t->tensors.v[first->load->tensor].name, t->tensors.v[f->load->tensor].name);
 }
 
 /* Of the view m->nest. */
@@ -134,21 +130,24 @@ static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     for (int k = 0; k < t->body.inst.n; k++)
         if (!m->loop && t->body.inst.v[k]->kind == T_LOOP) m->loop = t->body.inst.v[k];
     if (!m->loop) return no(why, "no loop");
-    const TInst *p = NULL, *q = NULL;
-    if (!mma_product(t, m->loop, &p, &q, why)) return false;
-    m->carry = m->loop->carries.v[0].id;
+    MmaProduct x[MMA_SUMS];
+    if (!mma_products(t, m->loop, x, why)) return false;
+    const TInst *p = x[0].p, *q = x[0].q;
+    m->sums = m->loop->carries.n;
     m->k = m->loop->axis;
     m->size = mma_pair_size(t->tensors.v[p->tensor].type, t->tensors.v[q->tensor].type);
     if (!m->size) return no(why, "the factors are neither of one 16-bit float type nor of fp8");
     if (rows < 0 && !find_axes(t, p, q, &m->rows, &m->cols, why)) return false;
     bool p_rows = uses_axis(p, m->rows) || uses_axis(q, m->cols);
-    const TInst *a = p_rows ? p : q, *b = p_rows ? q : p;
-    if (uses_axis(a, m->cols) || uses_axis(b, m->rows) || !is_over(t, a, m->rows) ||
-        !is_over(t, b, m->cols))
-        return no(why, "a factor has no axis of its own");
-    if (!mma_factor(t, a, m->rows, m->k, -1, &m->a, why) ||
-        !mma_factor(t, b, m->cols, m->k, -1, &m->b, why))
-        return false;
+    m->of_rows = !p_rows;
+    for (int n = 0; n < m->sums; n++) {
+        const TInst *a = p_rows ? p : x[n].q, *b = p_rows ? x[n].q : p;
+        m->carry[n] = m->loop->carries.v[n].id;
+        if (uses_axis(a, m->cols) || uses_axis(b, m->rows) || !is_over(t, a, m->rows) ||
+            !is_over(t, b, m->cols))
+            return no(why, "a factor has no axis of its own");
+        if (!add_factors(t, m, n, a, b, why)) return false;
+    }
     if (m->a.vector && m->b.vector) return no(why, "both factors are vectors");
     return pointwise(t, m, why) && find_blocks(m, why) && of_factors(t, m, why);
 }
@@ -241,16 +240,24 @@ static const SValue *placed(const Schedule *s, int value) {
     return NULL;
 }
 
-static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
-    const SValue *a = placed(s, m->a.load->id), *b = placed(s, m->b.load->id);
-    if (!a || !b || a->place != PLACE_smem || b->place != PLACE_smem || a->buffers != b->buffers ||
-        a->buffers < 2 || a->buffers > 32)
-        return no(why, "both factors need the same number of buffers in smem, 2 to 32");
-    w->stages = a->buffers;
-    w->a.swizzle = a->swizzle, w->b.swizzle = b->swizzle;
-    w->a.evict = a->evict, w->b.evict = b->evict;
-    w->a.plain = a->plain, w->b.plain = b->plain;
+static bool read_side(const Schedule *s, const Mma *m, bool rows, MmaTiles *w, Str *why) {
+    MmaSmem *x = rows ? &w->a : &w->b;
+    x->parts = mma_factors(m, rows);
+    for (int n = 0; n < x->parts; n++) {
+        const SValue *v = placed(s, mma_factor_at(m, rows, n)->load->id);
+        if (!v || v->place != PLACE_smem || (w->stages && v->buffers != w->stages) ||
+            v->buffers < 2 || v->buffers > 32)
+            return no(why, "all factors need the same number of buffers in smem, 2 to 32");
+        w->stages = v->buffers;
+        if (n && (v->swizzle != x->swizzle || v->evict != x->evict || v->plain != x->plain))
+            return no(why, "the factors of several sums are brought alike");
+        x->swizzle = v->swizzle, x->evict = v->evict, x->plain = v->plain;
+    }
     return true;
+}
+
+static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
+    return read_side(s, m, true, w, why) && read_side(s, m, false, w, why);
 }
 
 /* ---- factors in shared memory ---- */
@@ -298,7 +305,8 @@ static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, MmaS
                       s->swizzle / size, x->name);
         lay_mn_major(s, rows, k, size);
     }
-    s->bytes = s->boxes * s->box_bytes;
+    s->part = s->boxes * s->box_bytes;
+    s->bytes = s->parts * s->part;
     return true;
 }
 
@@ -325,24 +333,29 @@ const Ix *mma_begins(const Mma *m, const TInst *i, int *unit) {
     return ix_is_const(sum, &c) && c % *unit ? NULL : sum;
 }
 
-static bool tma_begins(const Mma *m, const MmaFactor *f, const MmaSmem *s, Str *why) {
+static bool tma_begins(const Mma *m, bool rows, const MmaSmem *s, Str *why) {
     int unit;
-    if (s->plain || mma_begins(m, f->load, &unit)) return true;
-    return no(why, "%s begins at no multiple of 16 bytes", m->t->tensors.v[f->load->tensor].name);
+    for (int n = 0; n < s->parts; n++) {
+        const TInst *load = mma_factor_at(m, rows, n)->load;
+        if (!s->plain && !mma_begins(m, load, &unit))
+            return no(why, "%s begins at no multiple of 16 bytes",
+                      m->t->tensors.v[load->tensor].name);
+    }
+    return true;
 }
 
 /* ---- partial sums ---- */
 
 static bool cut_pieces(const Schedule *s, MmaTiles *w, Str *why) {
-    int blocks = w->group_rows / 64, pieces = s->pieces ? s->pieces : 1;
+    int blocks = w->blocks, pieces = s->pieces ? s->pieces : 1;
     w->pieces = pieces;
     w->piece_blocks = blocks % pieces ? 1 : blocks / pieces;
-    w->piece_n = blocks % pieces ? w->n * blocks / pieces : w->n;
+    w->piece_n = blocks % pieces ? w->width * blocks / pieces : w->width;
     bool whole =
-        blocks % pieces == 0 || (pieces % blocks == 0 && w->n * blocks % (8 * pieces) == 0);
+        blocks % pieces == 0 || (pieces % blocks == 0 && w->width * blocks % (8 * pieces) == 0);
     if (w->b.mn && w->piece_n % w->b.box) whole = false;
     if (!whole)
-        return no(why, "%d rows and %d columns do not cut into %d pieces", w->group_rows, w->n,
+        return no(why, "%d rows and %d columns do not cut into %d pieces", 64 * blocks, w->width,
                   pieces);
     w->sets = s->sets ? s->sets : 1;
     if (w->sets > 2 || pieces % w->sets)
@@ -351,7 +364,7 @@ static bool cut_pieces(const Schedule *s, MmaTiles *w, Str *why) {
 }
 
 static bool read_promote(const Schedule *s, MmaTiles *w, Str *why) {
-    int acc = w->group_rows / 64 * w->n / 2, partial = 0;
+    int acc = w->blocks * w->width / 2, partial = 0;
     if (!s->promote && (s->pieces || s->sets || s->turns))
         return no(why, "pieces, sets and turns are for promotion");
     if (s->promote) {
@@ -427,12 +440,14 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
         return no(why, "a tile of %d rows does not cut into blocks of 64", w->m);
     if (w->n < 8 || w->n > 256 || w->n % 8)
         return no(why, "a tile of %d columns; multiples of 8 up to 256 are right", w->n);
+    w->blocks = w->group_rows / 64 * w->a.parts, w->width = w->n * w->b.parts;
+    if (w->width > 256) return no(why, "%d columns of all sums, above 256", w->width);
     if (s->pingpong && w->groups != 2) return no(why, "pingpong needs two groups");
     if (!lay_factor(t, &m->a, w->m, w->k, &w->a, why) ||
         !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, m, w, why) ||
         !fits_plain(w, &m->a, &w->a, m->size, w->m, why) ||
-        !fits_plain(w, &m->b, &w->b, m->size, w->n, why) || !tma_begins(m, &m->a, &w->a, why) ||
-        !tma_begins(m, &m->b, &w->b, why))
+        !fits_plain(w, &m->b, &w->b, m->size, w->n, why) || !tma_begins(m, true, &w->a, why) ||
+        !tma_begins(m, false, &w->b, why))
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_promote(s, w, why)) return false;
@@ -442,8 +457,8 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES) + w->groups * w->ring * w->chunk_bytes;
     if (w->carried)
         w->smem += w->groups * w->ring * (BARRIER_BYTES + 4 * t->ngrid) + BARRIER_BYTES / 2;
-    int read = (w->stages - 1) * w->stage_bytes + w->a.block; /* of a thin tile in the last */
-    if (w->smem < read) w->smem = read;
+    int read = (w->stages - 1) * w->stage_bytes + w->a.bytes - w->a.part + w->a.block;
+    if (w->smem < read) w->smem = read; /* of a thin tile in the last stage */
     mma_lay_blocks(m, w);
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
@@ -486,8 +501,11 @@ static bool loads_dense(const TProg *t, const TInst *load) {
 
 bool mma_takes_dense(const Mma *m, const MmaTiles *w) {
     const TProg *t = m->t;
-    bool dense =
-        (w->a.plain || loads_dense(t, m->a.load)) && (w->b.plain || loads_dense(t, m->b.load));
+    bool dense = true;
+    for (int n = 0; n < w->a.parts && !w->a.plain; n++)
+        dense &= loads_dense(t, mma_factor_at(m, true, n)->load);
+    for (int n = 0; n < w->b.parts && !w->b.plain; n++)
+        dense &= loads_dense(t, mma_factor_at(m, false, n)->load);
     for (int i = 0; i < w->nstaged; i++) dense &= whole_pieces(t, w->staged[i].inst);
     for (int i = 0; i < w->nbrought; i++) dense &= loads_dense(t, w->brought[i].inst);
     return dense;

@@ -1,10 +1,11 @@
 /* mma.h - tile programs that tensor cores can do, found once for all who ask: the pass that
  * proposes schedules, their verifier, and the backend.
  *
- * Such a program has one loop from 0 to K with one carried f32 sum of the product of two loads, of
- * one 16-bit type or of fp8 types, `a` over the axis of rows and `b` over the axis of columns.
- * Everything else at
- * its top level is pointwise: what comes after the sum may be any DAG of constants, indices, loads
+ * Such a program has one loop from 0 to K with carried f32 sums, each of the product of two loads,
+ * of one 16-bit type or of fp8 types, `a` over the axis of rows and `b` over the axis of columns.
+ * Several sums have one factor in common, and all their others are alike: of one type and memory
+ * order. Everything else at
+ * its top level is pointwise: what comes after the sums may be any DAG of constants, indices, loads
  * and ops, with any number of stores, each over rows and columns.
  *
  * Each factor reads k bare in one dimension, whose whole extent the loop covers (what the hardware
@@ -31,7 +32,7 @@ typedef struct MmaFactor {
     bool vector;    /* the row axis has one position, and it does not read it */
 } MmaFactor;
 
-enum { MMA_BLOCK_MOST = 1024 };
+enum { MMA_BLOCK_MOST = 1024, MMA_SUMS = 4 }; /* most sums */
 
 /* Of rows or columns that are reduced: elements of a block, the axis of positions, and the one that
  * numbers the blocks; -1: there is one, and all fits in it. */
@@ -57,11 +58,17 @@ typedef struct Mma {
     MmaNest nest;
     MmaBlock row_block, col_block;
     const TInst *loop;
-    int carry;
-    int size; /* bytes of an element of either factor */
-    MmaFactor a, b;
-    int rows, cols, k; /* axes */
+    int sums, carry[MMA_SUMS]; /* values carried */
+    int size;                  /* bytes of an element of either factor */
+    MmaFactor a, b;            /* of the first sum */
+    bool of_rows; /* sums have b in common, and each its own factor of rows; else a, and columns */
+    MmaFactor more[MMA_SUMS - 1]; /* of the second sum, .. */
+    int rows, cols, k;            /* axes */
 } Mma;
+
+/* How many factors of rows (or of columns) there are, and the n-th. */
+int mma_factors(const Mma *m, bool rows);
+const MmaFactor *mma_factor_at(const Mma *m, bool rows, int n);
 
 /* rows, cols: grid axes of the view; both -1: of each factor the axis that it alone uses, that of
  * its last dimension before others, later ones before earlier ones; the earlier of the two as rows.
@@ -94,11 +101,13 @@ typedef struct MmaSmem {
     bool plain; /* brought by all threads that load, not by TMA */
     int swizzle, box, boxes;
     SEvict evict;
-    int box_bytes, bytes; /* of one, of all */
-    int block;            /* from 64 rows to the next 64 */
-    int step;             /* from what one instruction takes of k to the next */
-    int lead, stride;     /* what wgmma calls the leading and the stride offset: MN-major from box
-                             to box, and from 8 k to the next; K-major unused, and from 8 rows */
+    int box_bytes;    /* of one */
+    int parts;        /* factors, one behind the other: to wgmma they are one */
+    int part, bytes;  /* of one, of all */
+    int block;        /* from 64 rows to the next 64 */
+    int step;         /* from what one instruction takes of k to the next */
+    int lead, stride; /* what wgmma calls the leading and the stride offset: MN-major from box
+                         to box, and from 8 k to the next; K-major unused, and from 8 rows */
 } MmaSmem;
 
 /* Bytes from the first of its rows to `row`, the first of a box or of 8. */
@@ -109,7 +118,7 @@ typedef struct MmaTiles {
     int m, n, k;    /* elements of a CTA's tile; k: of a stage */
     int stages;     /* buffers of the factors */
     int groups;     /* warpgroups that multiply */
-    int group_rows; /* rows of one's accumulator: of a thin tile, more than there are */
+    int group_rows; /* rows of one's sum: of a thin tile, more than there are */
     int group_cols; /* its columns: n */
     /* A thread holds two rows, 8 apart, of every block_rows of those, and of every 8 columns two
      * side by side. wgmma: 64, of which each warp has 16. mma.sync: 16; a group is a warp, of which
@@ -123,6 +132,8 @@ typedef struct MmaTiles {
     bool promote;
     int pieces, sets, piece_blocks, piece_n;
     MmaSmem a, b;             /* the factors in a stage, a before b */
+    int blocks, width;        /* of a group's accumulator: blocks of 64 rows, and columns: those of
+                                 each sum one after the other */
     int stage_bytes;          /* of both */
     int pair_rows, pair_cols; /* CTAs of a cluster along each: 1, or 2 in one of them */
     /* What goes through shared memory after the loop: `chunk` columns of all stores and loads are

@@ -7,7 +7,12 @@
 /* Says why not; always false. */
 FK_PRINTF(2, 3) bool mma_no(Str *why, const char *fmt, ...);
 
-/* The product that a loop sums: load, load, mul, step and no more. */
+/* The product of each carry of a loop (mma_sums.c); p is the same of all if there are several. */
+typedef struct MmaProduct {
+    const TInst *p, *q;
+} MmaProduct;
+bool mma_products(const TProg *t, const TInst *loop, MmaProduct *x, Str *why);
+/* The product that a loop with one carry sums. */
 bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q, Str *why);
 enum { MMA_LINE = 128 }; /* bytes of k of a stage */
 

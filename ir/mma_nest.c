@@ -355,7 +355,7 @@ bool mma_fits_blocks(const Mma *m, MmaTiles *w, bool pingpong, Str *why) {
     if (w->walk > 1 && (pingpong || m->row_block.size))
         return no(why, "a block of %d columns is walked by all groups, for its rows",
                   m->col_block.size);
-    int sums = w->group_rows / 64 * w->n / 2;
+    int sums = w->blocks * w->width / 2;
     if (w->promote) sums += w->sets * w->piece_blocks * w->piece_n / 2;
     if (sums + held(m, w) > w->mma_regs - 24)
         return no(why, "%d accumulators and %d sums of them in %d registers", sums, held(m, w),

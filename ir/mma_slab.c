@@ -155,10 +155,16 @@ static void lay(MmaTiles *w) {
     w->chunk_bytes = loads > stores ? loads : stores;
 }
 
+static bool is_factor(const Mma *m, int value) {
+    bool is = value == m->a.load->id || value == m->b.load->id;
+    for (int n = 1; n < m->sums; n++) is |= value == m->more[n - 1].load->id;
+    return is;
+}
+
 bool mma_read_slabs(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     for (int k = 0; k < s->values.n; k++) {
         const SValue *v = &s->values.v[k];
-        if (v->value == m->a.load->id || v->value == m->b.load->id) continue;
+        if (is_factor(m, v->value)) continue;
         if (!read_entry(t, m, v, w, why)) return false;
     }
     if (w->thin && w->ring) return no(why, "slabs of a tile of %d rows, below 64", w->m);

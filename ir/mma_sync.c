@@ -88,6 +88,7 @@ static bool begins(const Mma *m, const MmaFactor *f, Str *why) {
 bool mma_sync_fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     if (!nothing_else(s, why) || !share(s, w, why)) return false;
     if (m->size != 2) return no(why, "mma.sync multiplies bf16 and f16 here");
+    if (m->sums > 1) return no(why, "several sums are wgmma's");
     if (m->nest.blocks) return no(why, "blocks that are reduced are wgmma's");
     if (w->k != 32 && w->k != 64) return no(why, "a stage has 32 or 64 of k, not %d", w->k);
     if (!lay(t, s, &m->a, w->m, w->k, &w->a, why) || !lay(t, s, &m->b, w->n, w->k, &w->b, why) ||

@@ -133,10 +133,57 @@ static bool has(const IntList *list, int x) {
     return false;
 }
 
-/* Tensor cores take a kernel with one contraction: another one would cost both of them those. */
+/* The one matrix that both products read alike; -1: none, or more. */
+static int in_common(const Graph *g, const Node *a, const Node *b) {
+    int found = -1;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++) {
+            const Operand *x = &a->in[i], *y = &b->in[k];
+            bool same = x->node == y->node && same_map(x->map, y->map, g->nodes.v[x->node]->rank);
+            if (same && found >= 0) return -1;
+            if (same) found = 2 * i + k;
+        }
+    return found;
+}
+
+/* The memory order of a factor: bit 0, the last dimension is read at k (or k%c); bit 1, k is read
+ * at two dimensions. */
+static int order_of(const Graph *g, const Node *n, const Operand *o) {
+    int order = 0, rank = g->nodes.v[o->node]->rank;
+    for (int d = 0; d < rank; d++) {
+        const Ix *x = o->map[d];
+        if (!ix_uses_axis(x, n->rank)) continue;
+        if (d == rank - 1) order |= 1;
+        if (x->kind == IX_MOD) order |= 2;
+    }
+    return order;
+}
+
+bool group_together(const Graph *g, const Node *a, const Node *b) {
+    if (a->nin != 2 || b->nin != 2 || a->where || b->where || a->naxes != a->rank + 1) return false;
+    if (!group_same_domain(a, b) || b->naxes != a->naxes || a->type != b->type) return false;
+    if (a->axes[a->rank].extent != b->axes[b->rank].extent || a->loop >= 0 || b->loop >= 0)
+        return false;
+    if (a->lo || a->hi || b->lo || b->hi) return false;
+    int both = in_common(g, a, b);
+    if (both < 0) return false;
+    const Operand *x = &a->in[1 - both / 2], *y = &b->in[1 - both % 2];
+    return g->nodes.v[x->node]->type == g->nodes.v[y->node]->type &&
+           order_of(g, a, x) == order_of(g, b, y);
+}
+
+/* Tensor cores take a kernel with one contraction, or some that go together: another one would cost
+ * all of them those. */
 static bool another_product(const Group *gr, const GroupStep *s, const GroupMemo *m) {
-    for (int i = 0; i < m->reads.n && s->fast.n; i++)
-        if (is_fast(gr, &m->reads.v[i]) && !has(&s->fast, m->reads.v[i].node)) return true;
+    Node *const *v = gr->g->nodes.v;
+    int more = s->fast.n;
+    for (int i = 0; i < m->reads.n && s->fast.n; i++) {
+        const GroupRead *r = &m->reads.v[i];
+        if (!is_fast(gr, r) || has(&s->fast, r->node)) continue;
+        for (int k = 0; k < s->fast.n; k++)
+            if (!group_together(gr->g, v[s->fast.v[k]], v[r->node])) return true;
+        if (++more > MMA_SUMS) return true;
+    }
     return false;
 }
 

@@ -3,6 +3,7 @@
 #define FK_PASSES_GROUP_INT_H
 
 #include "ir/ir.h"
+#include "ir/mma.h"
 
 #define GROUP_SIZE_HINT 1024 /* an unbound size without a hint */
 
@@ -72,6 +73,9 @@ double group_number(const Group *gr, const Ix *x);
 bool group_same_domain(const Node *a, const Node *b);
 bool group_identity(const Ix *const *map, int n); /* map[i] is axis i */
 bool group_is_product(const Node *n);             /* a contraction of two matrices */
+
+/* Can tensor cores make both products in one loop (ir/mma.h)? They have a factor in common. */
+bool group_together(const Graph *g, const Node *a, const Node *b);
 
 /* group_block.c: does the loop of reduction n visit, at `map` over its axes, all of the domain of
  * `to` once?  What is inside, after a walk. May stored node n join a step; with what it has inside

@@ -43,8 +43,10 @@ typedef struct Walk {
     const GroupStep *block; /* the step, if some of it is inside of a loop; NULL */
     int domain;
     double grid, flops, tensor, online; /* tensor: those that tensor cores can do; in a loop */
-    double again;      /* microseconds of the longest sum that readers make again, one by one */
-    int products;      /* contractions, by where they are read: tensor cores take a step with one */
+    double again; /* microseconds of the longest sum that readers make again, one by one */
+    int products; /* contractions, by where they are read: tensor cores take a step with one.. */
+    const Point *product[MMA_SUMS]; /* ..or with some */
+    bool apart;                     /* that go together: these do not */
     int loop_base;     /* the first axis of the step's shared loop; -1: it is not open yet */
     bool fast;         /* whose products tensor cores make */
     const Node *first; /* its domain is the grid */
@@ -320,6 +322,16 @@ static void note_again(Walk *w, const Node *n, double points) {
     if (points > own) w->again = fmax(w->again, 0.02 * length);
 }
 
+static void count_product(Walk *w, const Point *p) {
+    for (int k = 0; k < w->products && !w->apart; k++) {
+        const Point *q = w->product[k];
+        w->apart =
+            !group_together(w->gr->g, q->node, p->node) || !same_map(q->map, p->map, p->node->rank);
+    }
+    w->apart |= w->products == MMA_SUMS;
+    if (!w->apart) w->product[w->products++] = p;
+}
+
 static void walk_point(Walk *w, Point *p) {
     const Node *n = p->node;
     if (w->instances > MAX_INSTANCES || !arrive(w, p)) return;
@@ -329,7 +341,7 @@ static void walk_point(Walk *w, Point *p) {
         return;
     }
     bool product = group_is_product(n);
-    w->products += product;
+    if (product) count_product(w, p);
     int base = base_of(w, n);
     if (!p->in || (n->naxes > n->rank && p->base != base)) make_in(w, p, base);
     bool online = w->step >= 0 && w->gr->steps[w->step].loop >= 0;
@@ -473,7 +485,7 @@ double group_step_price(Group *gr, int s) {
     }
     forget_loads(w.pt);
     /* traffic counts a little even where arithmetic hides it: it breaks the ties */
-    double faster = w.products > 1 ? 1 : gr->target->f32_tflops / gr->target->bf16_tflops;
+    double faster = w.apart ? 1 : gr->target->f32_tflops / gr->target->bf16_tflops;
     double flops = w.flops + w.tensor * faster;
     flops += w.online * gr->target->f32_tflops / gr->target->bf16_tflops;
     m->price = COST_LAUNCH_US + fmax(cost_time(gr->target, flops, bytes), w.again) +

@@ -64,16 +64,19 @@ static void lay(Arena *a, Schedule *s, int axis, int tile) {
 }
 
 /* MN-major, the tile is cut into boxes as wide as the swizzle. */
-static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int buffers, SEvict evict,
-                    bool plain) {
-    SValue v = {.value = f->load->id,
-                .place = PLACE_smem,
-                .buffers = buffers,
-                .swizzle = 128,
-                .evict = evict,
-                .plain = plain};
-    while (!f->k_major && rows % (v.swizzle / 2) && v.swizzle > 32) v.swizzle /= 2;
-    vec_push(a, &s->values, v);
+static void in_smem(Arena *a, Schedule *s, const Mma *m, bool of_rows, int rows, int buffers,
+                    SEvict evict, bool plain) {
+    for (int n = 0; n < mma_factors(m, of_rows); n++) {
+        const MmaFactor *f = mma_factor_at(m, of_rows, n);
+        SValue v = {.value = f->load->id,
+                    .place = PLACE_smem,
+                    .buffers = buffers,
+                    .swizzle = 128,
+                    .evict = evict,
+                    .plain = plain};
+        while (!f->k_major && rows % (v.swizzle / 2) && v.swizzle > 32) v.swizzle /= 2;
+        vec_push(a, &s->values, v);
+    }
 }
 
 /* All but the stages of the factors and what is done with shared memory after the loop. */
@@ -113,8 +116,8 @@ static void end(const PassCtx *cx, const Gemm *g, const Tile *c, int stages, int
                 Schedule *s) {
     Arena *a = cx->arena;
     bool small = tile_groups(c) == 1, swap = c->kind == SWAP;
-    in_smem(a, s, &g->m.a, swap ? c->bn : c->bm, stages, c->rows, c->plain);
-    in_smem(a, s, &g->m.b, swap ? c->bm : c->bn, stages, c->cols, c->plain);
+    in_smem(a, s, &g->m, true, swap ? c->bn : c->bm, stages, c->rows, c->plain);
+    in_smem(a, s, &g->m, false, swap ? c->bm : c->bn, stages, c->cols, c->plain);
     SRole load = {"load", 4 - slabs, small ? 40 : 24}, slab = {"slab", slabs, load.regs};
     SRole mma = {"mma", 4 * tile_groups(c), small ? 232 : 240};
     if (c->plain) load.regs = 152, mma.regs = small ? 232 : 176;
@@ -136,13 +139,13 @@ bool gemm_fits_tier(const TProg *t, const Schedule *s) {
 
 enum { SPARE = 2048, LEAST_AHEAD = 144 * 1024 };
 
-static int stage_bytes(const Tile *c) {
-    return (c->bm + c->bn) * STAGE_BYTES;
+static int stage_bytes(const Gemm *g, const Tile *c) {
+    return (gemm_height(g, c) + gemm_width(g, c)) * STAGE_BYTES;
 }
 
 /* Small tiles: as deep a ring as fits. */
-static int stages_in(int bytes, const Tile *c) {
-    int n = bytes / stage_bytes(c), most = tile_groups(c) == 1 ? 32 : 8;
+static int stages_in(int bytes, const Gemm *g, const Tile *c) {
+    int n = bytes / stage_bytes(g, c), most = tile_groups(c) == 1 ? 32 : 8;
     return n < most ? n : most;
 }
 
@@ -150,14 +153,14 @@ static int stages_in(int bytes, const Tile *c) {
  * For them there may be fewer stages, as few as without them, or LEAST_AHEAD bytes of them. */
 static Schedule *bringing(const PassCtx *cx, const Gemm *g, const Tile *c, const SlabShape *x,
                           int without, bool last) {
-    for (int n = stages_in(cx->target->smem, c);; n--) {
+    for (int n = stages_in(cx->target->smem, g, c);; n--) {
         for (int way = 0;; way++) {
             Schedule *s = begin(cx, g, c);
             if (!slabs_bring(cx->arena, x, way, last, s)) break;
             end(cx, g, c, n, tile_groups(c), s);
             if (gemm_fits_tier(g->step, s)) return s;
         }
-        if (n <= without && (n - 1) * stage_bytes(c) < LEAST_AHEAD) return NULL;
+        if (n <= without && (n - 1) * stage_bytes(g, c) < LEAST_AHEAD) return NULL;
     }
 }
 
@@ -173,7 +176,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     do {
         s = begin(cx, g, c);
         int slabs = staged ? slabs_store(cx->arena, &x, s) : 0;
-        stages = stages_in(cx->target->smem - SPARE - slabs, c) - less;
+        stages = stages_in(cx->target->smem - SPARE - slabs, g, c) - less;
         end(cx, g, c, stages, 0, s);
     } while (g->m.row_block.size && !gemm_fits_tier(g->step, s) && less++ < LESS);
     if (c->split > 1) return s;
@@ -225,9 +228,27 @@ static void add(const Gemm *g, Candidate *list, int *n, Tile t) {
     ++*n;
 }
 
+enum {
+    SHARE = 16,
+    SHARE_LINES = 32,
+    SHARE_BOX = 64
+}; /* columns: of the narrowest
+boxes; of what threads bring, K-major and MN-major */
+
+/* What the table has of columns is for all sums together; where the operands are swapped columns
+ * are few, and each sum has them. */
+static Tile shared(const Gemm *g, Tile t) {
+    if (g->m.sums == 1 || t.kind == SWAP) return t;
+    int unit = !t.plain ? SHARE : g->m.b.k_major ? SHARE_LINES : SHARE_BOX;
+    t.bn = t.bn / g->m.sums / unit * unit;
+    if (!t.bn) t.bn = unit;
+    return t;
+}
+
 /* A product with a vector is as narrow as can be, and narrow tiles store from registers: of all
  * layouts, only those of the factors need a tile more. */
 static void consider(const Gemm *g, Candidate *list, int *n, Tile t) {
+    t = shared(g, t);
     if (g->vector && tile_groups(&t) > 1) return;
     if (g->vector) t.always = t.plain;
     if ((t.sums & g->sums) && !gemm_splits_in_vain(g, &t)) add(g, list, n, t);
@@ -236,7 +257,7 @@ static void consider(const Gemm *g, Candidate *list, int *n, Tile t) {
 static bool in_table(const Gemm *g, const Tile *t) {
     for (int i = 0; i < TILES; i++)
         if ((tiles[i].sums & g->sums) && tiles[i].kind == t->kind && tiles[i].bm == t->bm &&
-            tiles[i].bn == t->bn && tile_pair_rows(&tiles[i]) == tile_pair_rows(t) &&
+            shared(g, tiles[i]).bn == t->bn && tile_pair_rows(&tiles[i]) == tile_pair_rows(t) &&
             tile_pair_cols(&tiles[i]) == tile_pair_cols(t) && tiles[i].split == t->split)
             return true;
     return false;
@@ -261,13 +282,14 @@ static void add_between(const Gemm *g, Candidate *list, int *n) {
         {PROMOTED, .kind = PINGPONG, .bm = 128, .pieces = 2, .sets = 2, .loop = 110},
     };
     for (size_t b = 0; b < sizeof base / sizeof *base; b++)
-        for (int bn = COLS_LEAST; bn <= COLS_MOST; bn += COLS_STEP)
+        for (int bn = COLS_LEAST; bn <= COLS_MOST; bn += COLS_STEP * g->m.sums)
             for (int pair = 0; pair < 3; pair++) {
                 Tile t = base[b];
                 int rows = t.kind == PINGPONG ? t.bm : t.bm / tile_groups(&t);
                 int regs = rows / 64 * bn / 2; /* sums, and partial ones */
                 if (t.pieces) regs += regs / t.pieces * t.sets;
-                t.bn = bn, t.pair_rows = pair == 1 ? 2 : 1, t.pair_cols = pair == 2 ? 2 : 1;
+                t.bn = bn / g->m.sums / SHARE * SHARE, t.pair_rows = pair == 1 ? 2 : 1,
+                t.pair_cols = pair == 2 ? 2 : 1;
                 if (!(t.sums & g->sums) || regs > MOST_SUMS || in_table(g, &t) ||
                     (pair && t.bm < 128) || gemm_splits_in_vain(g, &t))
                     continue;

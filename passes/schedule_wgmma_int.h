@@ -34,7 +34,7 @@ enum Sums { WIDE = 1, FP8 = 2, PROMOTED = 4, ALL = WIDE | FP8 | PROMOTED };
 typedef struct Tile {
     int sums; /* that it is for */
     Kind kind;
-    int bm, bn;
+    int bm, bn;               /* of each sum */
     SEvict rows, cols;        /* the cache and the factors of the program's rows and columns */
     int pair_rows, pair_cols; /* CTAs of a cluster, 2 in one of them; 0 reads as 1 */
     bool plain;               /* loads by threads, and direct: factors of any pitch and alignment */
@@ -59,6 +59,9 @@ int tile_pair_cols(const Tile *c);
 /* The axes of the accumulator. */
 int gemm_rows(const Gemm *g, const Tile *c);
 int gemm_cols(const Gemm *g, const Tile *c);
+/* Rows and columns of a tile that all sums have together. */
+int gemm_height(const Gemm *g, const Tile *c);
+int gemm_width(const Gemm *g, const Tile *c);
 /* Predicted nanoseconds, of sizes. */
 const Ix *gemm_price(const Gemm *g, const Tile *c);
 /* The same of the general kernel, for a product with a vector. */

@@ -28,6 +28,24 @@ int gemm_cols(const Gemm *g, const Tile *c) {
     return c->kind == SWAP ? g->m.rows : g->m.cols;
 }
 
+/* Factors of the accumulator's rows, of its columns. */
+static int parts(const Gemm *g, const Tile *c, bool rows) {
+    return mma_factors(&g->m, rows != (c->kind == SWAP));
+}
+
+int gemm_height(const Gemm *g, const Tile *c) {
+    return c->bm * parts(g, c, true);
+}
+
+int gemm_width(const Gemm *g, const Tile *c) {
+    return c->bn * parts(g, c, false);
+}
+
+/* Sums that a CTA makes. */
+static int64_t tile_area(const Gemm *g, const Tile *c) {
+    return (int64_t)gemm_height(g, c) * gemm_width(g, c);
+}
+
 static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
     return ix_div(p, ix_add(p, x, ix_const(p, by - 1)), ix_const(p, by));
 }
@@ -125,13 +143,17 @@ static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
     bool swap = c->kind == SWAP;
     int a_axis = gemm_rows(g, c), a_rows = c->bm / tile_pair_cols(c);
     int b_axis = gemm_cols(g, c), b_rows = c->bn / tile_pair_rows(c);
-    const Ix *a = rows_there(g, a_axis, a_rows), *b = rows_there(g, b_axis, b_rows);
-    const Ix *zeros = ix_add(p, rows_zero(g, a_axis, a_rows), rows_zero(g, b_axis, b_rows));
+    int a_parts = parts(g, c, true), b_parts = parts(g, c, false);
+    const Ix *a = times(p, rows_there(g, a_axis, a_rows), a_parts);
+    const Ix *b = times(p, rows_there(g, b_axis, b_rows), b_parts);
+    const Ix *zeros = ix_add(p, times(p, rows_zero(g, a_axis, a_rows), a_parts),
+                             times(p, rows_zero(g, b_axis, b_rows), b_parts));
     const Ix *tma = ix_add(p, ix_add(p, a, b), times(p, zeros, c->plain ? 0 : 7));
     a = ix_mul(p, a, row_time(g, c, swap ? &g->m.b : &g->m.a));
     b = ix_mul(p, b, row_time(g, c, swap ? &g->m.a : &g->m.b));
     const Ix *loads = ix_max(p, ix_div(p, ix_add(p, a, b), ix_const(p, 100)), tma);
-    int64_t area = (int64_t)(c->bm < 64 ? 64 : c->bm) * c->bn, least_time = area / 32;
+    int64_t area = c->bm < 64 ? tile_area(g, c) / c->bm * 64 : tile_area(g, c);
+    int64_t least_time = area / 32;
     if (tile_groups(c) == 1 && least_time < 110) least_time = 110;
     return most(p, loads, least_time);
 }
@@ -145,13 +167,15 @@ static const Ix *memory_cycles(const Gemm *g, const Tile *c) {
     const Ix *stages =
         ix_mul(p, count_clusters(g, c), ceil_div(p, extent(g, g->m.k), gemm_stage_k(g)));
     if (walk(g, c) > 1) stages = ix_mul(p, stages, walked(g, c));
-    return ix_max(p, memory, scaled(p, stages, (c->bm + c->bn) * STAGE_BYTES, 6200));
+    return ix_max(p, memory,
+                  scaled(p, stages, (gemm_height(g, c) + gemm_width(g, c)) * STAGE_BYTES, 6200));
 }
 
 /* Small tiles move more bytes for a product, which costs clock where the chip is at the limit of
  * its power: long problems of long sums. In thousandths. */
-static const Ix *power(IxPool *p, const Tile *c, const Ix *k, const Ix *cycles) {
-    int64_t less = 128 * 256 - c->bm * c->bn, more = 0;
+static const Ix *power(const Gemm *g, const Tile *c, const Ix *k, const Ix *cycles) {
+    IxPool *p = g->t->ix;
+    int64_t less = 128 * 256 - tile_area(g, c), more = 0;
     if (tile_groups(c) > 1 && less > 0) more = 50 * less * less / (16384 * 16384);
     if (tile_pair_rows(c) * tile_pair_cols(c) == 1) more += 8;
     const Ix *deep = least(p, ix_div(p, k, ix_const(p, 2048)), 1);
@@ -167,7 +191,7 @@ static const Ix *split_cycles(const Gemm *g, const Tile *c, int slots, const Ix 
     const Ix *k_tiles = ceil_div(p, extent(g, g->m.k), gemm_stage_k(g));
     MmaParts x = mma_parts(p, count_clusters(g, c), k_tiles, slots, c->split);
     const Ix *any = ceil_div(p, x.cut, slots);
-    *join = times(p, any, 4000 + (int64_t)c->bm * c->bn * 3 / 4);
+    *join = times(p, any, 4000 + tile_area(g, c) * 3 / 4);
     const Ix *whole = ix_mul(p, ceil_div(p, x.whole, slots), plus(p, main, out));
     return ix_add(p, whole, ix_mul(p, any, ix_div(p, main, x.parts)));
 }
@@ -178,7 +202,7 @@ static const Ix *split_cycles(const Gemm *g, const Tile *c, int slots, const Ix 
  * wholly. Constants fitted on nine shapes, and on some of misaligned rows, H200, 2026-11. */
 const Ix *gemm_price(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
-    int64_t area = (int64_t)c->bm * c->bn;
+    int64_t area = tile_area(g, c);
     int slots = g->sms / (tile_pair_rows(c) * tile_pair_cols(c));
     const Ix *rounds = ceil_div(p, count_clusters(g, c), slots);
     const Ix *main = ix_mul(p, ceil_div(p, extent(g, g->m.k), gemm_stage_k(g)), stage_cycles(g, c));
@@ -196,7 +220,7 @@ const Ix *gemm_price(const Gemm *g, const Tile *c) {
         if (c->split > 1) cycles = split_cycles(g, c, slots, main, out, &join);
     }
     cycles =
-        ix_div(p, ix_mul(p, cycles, power(p, c, extent(g, g->m.k), cycles)), ix_const(p, 1000));
+        ix_div(p, ix_mul(p, cycles, power(g, c, extent(g, g->m.k), cycles)), ix_const(p, 1000));
     const Ix *memory = memory_cycles(g, c);
     cycles = ix_add(p, ix_max(p, cycles, memory), scaled(p, ix_min(p, cycles, memory), 1, 8));
     int start = tile_pair_rows(c) * tile_pair_cols(c) > 1 ? 6500 : 5000;
@@ -211,7 +235,7 @@ const Ix *gemm_price_general(const Gemm *g) {
     const Ix *sums = ix_const(p, 1);
     for (int x = 0; x < g->t->ngrid; x++) sums = ix_mul(p, sums, extent(g, x));
     const Ix *bytes_ns = most(p, least(p, sums, 1050), 1);
-    const Ix *bytes = times(p, ix_mul(p, sums, extent(g, g->m.k)), g->m.size);
+    const Ix *bytes = times(p, ix_mul(p, sums, extent(g, g->m.k)), g->m.sums * g->m.size);
     return plus(p, ix_div(p, bytes, bytes_ns), 5000 * 10 / 17);
 }
 

@@ -205,9 +205,9 @@ int tb_value_of(TileBuild *b, int node, const Ix *const *map) {
     return id;
 }
 
-/* ---- what the step will need: reductions at the level of the grid ---- */
+/* ---- what the step will need: reductions at the level of the grid, and inside of a block ---- */
 
-static void want(TileBuild *b, int node, const Ix *const *map) {
+void tb_want(TileBuild *b, int node, const Ix *const *map) {
     const Node *n = b->g->nodes.v[node];
     size_t len;
     void *key = tb_key_of(b, node, map, n->rank, &len);
@@ -223,7 +223,7 @@ static void want(TileBuild *b, int node, const Ix *const *map) {
             sub[i] = ix_at(b->g->ix, o->map[i], map, n->rank);
             gathers |= sub[i]->has_value;
         }
-        if (!gathers) want(b, o->node, sub);
+        if (!gathers) tb_want(b, o->node, sub);
     }
     if (n->kind != N_REDUCE) return;
     TileWant w = {node, ARENA_ARRAY(b->arena, const Ix *, n->rank)};
@@ -290,7 +290,7 @@ static void tile_step(Plan *plan, Arena *arena, int index, bool strict) {
     b.t->ngrid = root->rank;
     tb_open_scope(&b, &b.t->body, false);
     for (int i = 0; i < s->stores.n; i++)
-        if (b.place[s->stores.v[i]]) want(&b, s->stores.v[i], b.place[s->stores.v[i]]);
+        if (b.place[s->stores.v[i]]) tb_want(&b, s->stores.v[i], b.place[s->stores.v[i]]);
     for (int i = 0; i < s->stores.n; i++) {
         const Node *n = g->nodes.v[s->stores.v[i]];
         if (b.place[n->id]) tb_store(&b, n, tb_value_of(&b, n->id, b.place[n->id]), b.place[n->id]);

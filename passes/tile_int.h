@@ -56,6 +56,8 @@ int tb_new_value(TileBuild *b, DType type, int depth);
 int tb_value_of(TileBuild *b, int node, const Ix *const *map);
 int tb_operand(TileBuild *b, const Operand *o, const Ix *const *axes, int nax);
 int tb_reduction(TileBuild *b, int node, const Ix *const *map);
+/* Reductions on the way to it may share loops from now on. */
+void tb_want(TileBuild *b, int node, const Ix *const *map);
 void tb_store(TileBuild *b, const Node *n, int value, const Ix *const *map);
 bool tb_is_loaded(const TileBuild *b, const Node *n, const Ix *const *map);
 /* Reductions that share a loop; false: this one shares none (tile_online.c). */

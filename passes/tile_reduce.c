@@ -165,18 +165,51 @@ static TInst *emit_loop(TileBuild *b, const Node *n, int k, const Ix **axes) {
     return tb_loop(b, n, k, lo, hi, axes);
 }
 
+/* Where the step's n-th stored value is inside of the loop over `axes`; NULL: it is not. */
+static const Ix **place_inside(TileBuild *b, int n, const Ix *const *axes) {
+    const Node *x = b->g->nodes.v[b->plan->steps.v[b->step].stores.v[n]];
+    if (!tb_is_inside(b, x)) return NULL;
+    const Ix **map = ARENA_ARRAY(b->arena, const Ix *, x->rank);
+    for (int d = 0; d < x->rank; d++) map[d] = ix_at(b->g->ix, b->cover[d], axes, b->outer->naxes);
+    return map;
+}
+
 /* What the step has inside of this loop: computed at the loop's points, and stored. */
 static void store_inside(TileBuild *b, const Ix *const *axes) {
-    const Graph *g = b->g;
     const Step *s = &b->plan->steps.v[b->step];
     for (int i = 0; i < s->stores.n; i++) {
-        const Node *n = g->nodes.v[s->stores.v[i]];
-        if (!tb_is_inside(b, n)) continue;
-        const Ix **map = ARENA_ARRAY(b->arena, const Ix *, n->rank);
-        for (int d = 0; d < n->rank; d++)
-            map[d] = ix_at(b->g->ix, b->cover[d], axes, b->outer->naxes);
-        tb_store(b, n, tb_value_of(b, n->id, map), map);
+        const Ix **map = place_inside(b, i, axes);
+        const Node *n = b->g->nodes.v[s->stores.v[i]];
+        if (map) tb_store(b, n, tb_value_of(b, n->id, map), map);
     }
+}
+
+static void want_operands(TileBuild *b, const TileStep *s) {
+    for (int k = 0; k < s->n->nin; k++) {
+        const Operand *o = &s->n->in[k];
+        int rank = b->g->nodes.v[o->node]->rank;
+        const Ix **map = ARENA_ARRAY(b->arena, const Ix *, rank);
+        bool gathers = false;
+        for (int d = 0; d < rank; d++) {
+            map[d] = ix_at(b->g->ix, o->map[d], s->axes, s->n->naxes);
+            gathers |= map[d]->has_value;
+        }
+        if (!gathers) tb_want(b, o->node, map);
+    }
+}
+
+/* What is computed in the loop of a block shares loops as at the level of the grid. */
+static void inside(TileBuild *b, const TileStep *s, int n) {
+    int outer = 0;
+    while (outer < n && s[outer].n != b->outer) outer++;
+    if (outer == n) return;
+    const Step *step = &b->plan->steps.v[b->step];
+    for (int i = 0; i < n; i++) want_operands(b, &s[i]);
+    for (int i = 0; i < step->stores.n; i++) {
+        const Ix **map = place_inside(b, i, s[outer].axes);
+        if (map) tb_want(b, step->stores.v[i], map);
+    }
+    store_inside(b, s[outer].axes);
 }
 
 int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
@@ -216,9 +249,9 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
         const Node *m = g->nodes.v[member[i]];
         const Ix **own = ARENA_ARRAY(b->arena, const Ix *, m->naxes);
         for (int a = 0; a < m->naxes; a++) own[a] = axes[a];
-        if (m == b->outer) store_inside(b, own);
         steps[i] = (TileStep){m, m->where && !m->exact, carry[i], own};
     }
+    inside(b, steps, count);
     tb_steps(b, steps, count);
     for (int l = levels - 1; l >= 0; l--) {
         tb_close_scope(b);

@@ -71,8 +71,11 @@ Val ptx_mad_wide(Lower *l, Val a, Val b, Val c); /* i32 * i32 + i64, signed */
 typedef struct Wgmma {
     DType a_type, b_type; /* bf16 or f16, both; or fp8 */
     int blocks, n, steps; /* steps: of 32 bytes along k */
+    int of_part;          /* blocks of each factor of rows */
     WgmmaOperand a, b;
 } Wgmma;
+/* What is added to a's low word for a block of 64 rows. */
+int wgmma_block(const Wgmma *w, int block);
 /* a, b: i32, low words. add: i32, 0: overwrites acc, else adds to it; NULL: overwrites. */
 void ptx_wgmma(Lower *l, const Wgmma *w, Val a, Val b, Val add, Val *acc);
 /* Until at most `pending` of the batches issued last go on: no accumulator is read after it; or

@@ -188,6 +188,7 @@ static void tiles(Mm *m) {
     block_enter(l, body);
     Acc acc = {.n = w->t.group_rows * w->t.group_cols / 32, .cols = w->t.group_cols};
     acc.v = ARENA_ARRAY(l->arena, Val, acc.n);
+    acc.line = w->t.group_cols / 2, acc.next = acc.n;
     Slots next = multiply(m, &n, at, &acc);
     rest(m, tile, &acc);
     wg_phi_next(l, tile, LLVMBuildAdd(l->b, tile, w->stride, ""));

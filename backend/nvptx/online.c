@@ -359,7 +359,7 @@ bool online_emit(Lower *l, Kernel *k, Diags *d) {
     on->nsums = on->held * on->t.out.n / 4;
     on->nelems = on->held * on->t.j / 4;
     if (on->t.sync) l->ctas = 65536 / (l->s->threads * on->t.out.mma_regs);
-    on->w.m = (Mma){.t = l->t, .rows = on->o.rows, .cols = on->o.cols, .k = on->o.j, .carry = -1};
+    on->w.m = (Mma){.t = l->t, .rows = on->o.rows, .cols = on->o.cols, .k = on->o.j};
     on->w.m.nest.t = l->t;
     on->w.m.nest.rest = l->t->body.inst.n;
     l->unit_last = l->roles = l->online = true;

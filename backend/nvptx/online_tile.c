@@ -341,11 +341,9 @@ static void emit_after(On *on, OnState *s, Val row) {
     on_rows_quad(on, s);
     on_after_rows(on, s, on->nsums);
     if (on->o.cols < 0) return;
-    Acc acc = {on->nsums, s->acc[0], on->t.out.n};
-    on->w.m.carry = on->o.product[0].c->id;
-    on->w.nmore = on->o.nproducts - 1;
-    for (int p = 1; p < on->o.nproducts; p++)
-        on->w.more[p - 1] = (WgMore){on->o.product[p].c->id, s->acc[p]};
+    Acc acc = wg_no_sums(&on->w, on->t.out.n, on->nsums);
+    for (int p = 0; p < on->o.nproducts; p++)
+        wg_add_sum(&on->w, &acc, on->o.product[p].c->id, s->acc[p]);
     Val col = LLVMBuildZExt(l->b, on_cols_by(on, on->t.out.n), l->i64, "");
     wg_emit_out(&on->w, &acc, row, col);
 }

@@ -276,11 +276,15 @@ static Ty many(const Lower *l, int n) {
     return LLVMStructTypeInContext(l->cx, t, (unsigned)n, 0);
 }
 
+int wgmma_block(const Wgmma *w, int block) {
+    return block / w->of_part * w->a.part + block % w->of_part * w->a.block;
+}
+
 /* a, b: the numbers of the operands with their low words. */
 static void one_wgmma(Str *s, const Wgmma *w, int block, int step, int a, const char *add) {
     int per = w->n / 2, size = dtype_bits(w->a_type) / 8;
     str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 da, {lo, ha};\n\t", a,
-               block * w->a.block + step * w->a.step);
+               wgmma_block(w, block) + step * w->a.step);
     str_printf(s, "add.s32 lo, $%d, %d;\n\tmov.b64 db, {lo, hb};\n\t", a + 1, step * w->b.step);
     str_printf(s, "wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {", w->n, 32 / size,
                dtype_name(w->a_type), dtype_name(w->b_type));

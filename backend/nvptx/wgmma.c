@@ -1,4 +1,6 @@
 /* wgmma.c - a tile program whose loop sums products of two matrices, on TMA and wgmma (sm_90a).
+ * Several sums of one loop have a factor in common; their others lie one behind the other in shared
+ * memory, so that to wgmma they are one, of as many columns (rows) as all have.
  *
  * Roles. Warpgroup 0 loads: one thread of it copies boxes of both factors into a ring of stages in
  * shared memory, 64 elements of k each, and runs across tiles without draining, as far ahead as
@@ -58,11 +60,19 @@ void wg_turn_pass(Wg *w) {
 Wgmma wg_batch(const Wg *w) {
     return (Wgmma){.a_type = w->m.a.type,
                    .b_type = w->m.b.type,
-                   .blocks = w->t.group_rows / 64,
-                   .n = w->t.n,
+                   .blocks = w->t.blocks,
+                   .of_part = w->t.group_rows / 64,
+                   .n = w->t.width,
                    .steps = w->t.k * w->m.size / 32,
                    .a = wgmma_operand(&w->t.a),
                    .b = wgmma_operand(&w->t.b)};
+}
+
+/* Sums differ in the columns of the accumulator, or in its rows. */
+Acc wg_acc(const Wg *w) {
+    int line = w->t.width / 2, n = w->t.blocks * line;
+    int next = w->m.of_rows ? w->t.group_rows / 64 * line : w->t.n / 2;
+    return (Acc){n, ARENA_ARRAY(w->l->arena, Val, n), w->t.n, line, next};
 }
 
 /* Sums the tile's products into `acc`; the last batch is still pending. *last: its stage. */
@@ -128,8 +138,7 @@ static Ring mma_tile(Wg *w, Val item, Ring r) {
     Lower *l = w->l;
     Work work = wg_work(w, item);
     Val tile = work.tile;
-    Acc acc = {.n = w->t.group_rows / 64 * w->t.n / 2, .cols = w->t.n};
-    acc.v = ARENA_ARRAY(l->arena, Val, acc.n);
+    Acc acc = wg_acc(w);
     Val last, row0, col0;
     bool full = acc.n >= FULL_HOUSE;
     if (full) wg_decode(w, tile, &row0, &col0);
@@ -332,7 +341,8 @@ void wg_builders(Lower *l) {
 static void sums_differ(Wg *w) {
     Lower *l = w->l;
     const TBlock *b = &l->t->body;
-    l->deps[w->m.carry] |= axis_bit(w->m.rows) | axis_bit(w->m.cols);
+    for (int n = 0; n < w->m.sums; n++)
+        l->deps[w->m.carry[n]] |= axis_bit(w->m.rows) | axis_bit(w->m.cols);
     for (int k = 0; k < w->m.nest.rest; k++) {
         const TInst *i = b->inst.v[k];
         if (i->id < 0) continue;
@@ -341,9 +351,11 @@ static void sums_differ(Wg *w) {
     }
 }
 
-static int factor_map(Wg *w, const MmaFactor *f, const MmaSmem *s) {
-    if (s->plain) return -1;
-    return param_map(w->l, wg_map(w, f, s), w->l->t->tensors.v[f->load->tensor].id);
+static void factor_maps(Wg *w, bool rows, const MmaSmem *s, int *map) {
+    for (int n = 0; n < s->parts && !s->plain; n++) {
+        const MmaFactor *f = mma_factor_at(&w->m, rows, n);
+        map[n] = param_map(w->l, wg_map(w, f, s), w->l->t->tensors.v[f->load->tensor].id);
+    }
 }
 
 LLVMBasicBlockRef wg_begin(Wg *w, Lower *l, Kernel *k, Diags *d) {
@@ -379,8 +391,8 @@ bool wg_end(Wg *w, LLVMBasicBlockRef entry, Kernel *k, Diags *d) {
 
 static void find_maps(Wg *w) {
     Lower *l = w->l;
-    w->map_a = factor_map(w, &w->m.a, &w->t.a);
-    w->map_b = factor_map(w, &w->m.b, &w->t.b);
+    factor_maps(w, true, &w->t.a, w->map_a);
+    factor_maps(w, false, &w->t.b, w->map_b);
     for (int i = 0; i < w->t.nstaged; i++) {
         const MmaStaged *s = &w->t.staged[i];
         w->map_out[i] = param_map(l, wg_map_slab(w, s), l->t->tensors.v[s->inst->tensor].id);

@@ -103,13 +103,16 @@ static void guard_copied(Wg *w, Kernel *k, const MmaFactor *f) {
     guard_rows(w, k, x);
 }
 
-static void guard_factor(Wg *w, Kernel *k, const MmaFactor *f, const MmaSmem *s) {
-    if (s->plain)
-        guard_plain(w, k, f);
-    else if (w->l->s->move == MOVE_cpasync)
-        guard_copied(w, k, f);
-    else
-        wg_guard_map_in(w, k, &w->m, f->load);
+static void guard_factors(Wg *w, Kernel *k, bool rows, const MmaSmem *s) {
+    for (int n = 0; n < s->parts; n++) {
+        const MmaFactor *f = mma_factor_at(&w->m, rows, n);
+        if (s->plain)
+            guard_plain(w, k, f);
+        else if (w->l->s->move == MOVE_cpasync)
+            guard_copied(w, k, f);
+        else
+            wg_guard_map_in(w, k, &w->m, f->load);
+    }
 }
 
 /* A map that is stored through: rows are whole 16-byte pieces. Seen on the H200: a row of one f16
@@ -132,8 +135,8 @@ void wg_guards(Wg *w, Kernel *k) {
     k->persistent = w->l->s->persistent;
     k->cost = w->l->s->cost;
     wg_split_memory(w, k);
-    guard_factor(w, k, &w->m.a, &w->t.a);
-    guard_factor(w, k, &w->m.b, &w->t.b);
+    guard_factors(w, k, true, &w->t.a);
+    guard_factors(w, k, false, &w->t.b);
     for (int i = 0; i < w->t.nstaged; i++)
         wg_guard_map_out(w, k, tensor_of(w, w->t.staged[i].inst));
     for (int i = 0; i < w->t.nbrought; i++) wg_guard_map_in(w, k, &w->m, w->t.brought[i].inst);

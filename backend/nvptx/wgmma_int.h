@@ -10,19 +10,12 @@
 #include "backend/nvptx/hopper_int.h"
 #include "ir/mma.h"
 
-/* A second sum over the same rows and columns. */
-typedef struct WgMore {
-    int carry;
-    const Val *v;
-} WgMore;
-enum { WG_MORE = 3 };
-
 typedef struct Wg {
     Lower *l;
     const char *kernel; /* entry point */
     Mma m;
     MmaTiles t;
-    int map_a, map_b; /* places of their tensor maps among the parameters */
+    int map_a[MMA_SUMS], map_b[MMA_SUMS]; /* places of their tensor maps among the parameters */
     int map_out[MMA_STAGED], map_in[MMA_STAGED];
     Val *pairs[MMA_STAGED]; /* of a chunk: bits of two neighbours, by row held and 8 columns */
     Val tid;                /* in the CTA */
@@ -49,8 +42,6 @@ typedef struct Wg {
     Val *set[2];        /* partial sums of a piece */
     bool direct;        /* what is emitted now stores from registers whatever the schedule says */
     bool inside;        /* all columns of what is emitted now are there */
-    WgMore more[WG_MORE];
-    int nmore;
     struct WgReduce *reduce; /* wgmma_reduce.c */
     struct WgPlain
         *plain; /* of the loading group, if TMA does not bring all (wgmma_load_plain.c) */
@@ -106,18 +97,19 @@ typedef struct Present {
     Val bytes; /* i32: of all boxes, the other CTA's too */
 } Present;
 typedef struct Presents {
-    Present a, b;
+    Present a, b; /* of each factor of rows; of columns */
     Val bytes;
 } Presents;
 Presents wg_presents(Wg *w);
 /* What TMA brings of a stage; announces its bytes. By one thread. */
 void wg_load_factors(Wg *w, const Presents *p, Val stage, Val full);
 
-/* After the loop (wgmma_out.c). acc: as ptx_wgmma has it. */
+/* After the loop (wgmma_out.c). v: as ptx_wgmma has it. */
 typedef struct Acc {
-    int n;
+    int n; /* of all sums */
     Val *v;
-    int cols; /* that it has */
+    int cols;       /* of each sum, that it has */
+    int line, next; /* registers from 64 rows to the next; from the first of a sum to the next's */
 } Acc;
 
 /* Turns at issuing, of two groups: each waits and passes equally often, group 0 first. */
@@ -125,6 +117,10 @@ void wg_turn_wait(Wg *w);
 void wg_turn_pass(Wg *w);
 
 Wgmma wg_batch(const Wg *w); /* all that a group does with a stage */
+Acc wg_acc(const Wg *w);     /* with memory for what it makes */
+/* Sums made elsewhere, of so many columns and registers: none yet, and one more. */
+Acc wg_no_sums(Wg *w, int cols, int regs);
+void wg_add_sum(Wg *w, Acc *acc, int carry, const Val *v);
 /* The main loop with partial sums (wgmma_promote.c), as multiply in wgmma.c; and what is pending
  * after it. */
 Ring wg_promote(Wg *w, const Work *k, Ring r, Acc *acc, Val *last);

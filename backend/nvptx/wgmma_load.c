@@ -1,4 +1,4 @@
-/* wgmma_load.c - the warpgroup that loads: one thread copies boxes of both factors into the ring.
+/* wgmma_load.c - the warpgroup that loads: one thread copies boxes of all factors into the ring.
  */
 #include "backend/nvptx/wgmma_int.h"
 
@@ -23,12 +23,12 @@ static Present present_of(Wg *w, const MmaFactor *f, int axis, int tile, const M
     Present p = {.bytes = i32c(l, s->plain ? 0 : s->bytes)};
     if (s->plain) return p;
     if (f->row < 0) { /* one line, of one box */
-        p.bytes = i32c(l, s->swizzle);
+        p.bytes = i32c(l, s->parts * s->swizzle);
         return p;
     }
     Val first = LLVMBuildTrunc(l->b, l->axis[axis].e[0], l->i32, "");
     Val all = boxes_from(w, axis, tile, s, first, s->boxes);
-    if (all) p.bytes = LLVMBuildMul(l->b, all, i32c(l, s->box_bytes), "");
+    if (all) p.bytes = LLVMBuildMul(l->b, all, i32c(l, s->parts * s->box_bytes), "");
     p.boxes = all;
     if (!shared || !all) return p;
     first = wg_at_stage(w, first, w->rank, s->boxes / 2 * s->box);
@@ -66,13 +66,21 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bo
     }
 }
 
+static void load_factors(Wg *w, bool rows, const MmaSmem *s, const int *map, const Present *p,
+                         Val to, Val bar) {
+    bool shared = (rows ? w->t.pair_cols : w->t.pair_rows) > 1;
+    for (int n = 0; n < s->parts && !s->plain; n++) {
+        Val at = LLVMBuildAdd(w->l->b, to, i32c(w->l, n * s->part), "");
+        load_factor(w, mma_factor_at(&w->m, rows, n), s, map[n], shared, p, at, bar);
+    }
+}
+
 void wg_load_factors(Wg *w, const Presents *p, Val stage, Val full) {
     Lower *l = w->l;
-    bool a_shared = w->t.pair_cols > 1, b_shared = w->t.pair_rows > 1;
     ptx_mbar_expect(l, full, p->bytes, NULL);
-    if (!w->t.a.plain) load_factor(w, &w->m.a, &w->t.a, w->map_a, a_shared, &p->a, stage, full);
+    load_factors(w, true, &w->t.a, w->map_a, &p->a, stage, full);
     stage = LLVMBuildAdd(l->b, stage, i32c(l, w->t.a.bytes), "");
-    if (!w->t.b.plain) load_factor(w, &w->m.b, &w->t.b, w->map_b, b_shared, &p->b, stage, full);
+    load_factors(w, false, &w->t.b, w->map_b, &p->b, stage, full);
 }
 
 static Ring load_tile(Wg *w, Val item, Ring r) {
@@ -147,8 +155,10 @@ void wg_loader(Wg *w) {
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, first, one, rest);
     block_enter(l, one);
-    ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_a));
-    ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_b));
+    for (int n = 0; n < w->t.a.parts; n++)
+        ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_a[n]));
+    for (int n = 0; n < w->t.b.parts; n++)
+        ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_b[n]));
     LLVMBasicBlockRef after = wg_uniform_begin(w);
     Ring end = wg_tile_loop(w, ring_start(w), load_tile);
     wg_uniform_end(w, after);

@@ -28,14 +28,14 @@
  */
 #include "backend/nvptx/wgmma_plain_int.h"
 
-enum { BATCH = 4, WORDS = 8 }; /* lines; registers of a line's two words */
-enum { OTHERS = 56 };          /* registers for all but buffers */
+enum { BATCH = 4, WORDS = 8 };      /* lines; registers of a line's two words */
+enum { OTHERS = 56, FURTHER = 16 }; /* registers for all but buffers; of a third factor, .. */
 
 typedef struct Batch {
     int x, b, j, n; /* factor, and lines j to j + n - 1 */
 } Batch;
 
-enum { BATCHES = 16, BUFFERS = 8 }; /* at the most */
+enum { BATCHES = 32, BUFFERS = 8 }; /* at the most */
 
 typedef struct Batches {
     Batch v[BATCHES];
@@ -44,7 +44,7 @@ typedef struct Batches {
 
 /* What is on its way: the lines of the stage at hand, and the buffers. */
 typedef struct Loads {
-    LinesAt at[2];
+    LinesAt at[FACTORS];
     Val buffer[BUFFERS][BATCH * WORDS];
 } Loads;
 
@@ -59,12 +59,13 @@ static void cut_factor(Batches *p, int x, int lines, int series) {
 
 static Batches make_batches(const Wg *w, const WgPlain *p) {
     Batches all = {.buffers = 1};
-    int regs = w->t.load_regs ? w->t.load_regs : w->t.entry_regs, most = 0;
+    int regs = (w->t.load_regs ? w->t.load_regs : w->t.entry_regs) - OTHERS, most = 0;
+    if (p->n > 2) regs -= (p->n - 2) * FURTHER;
     for (int i = 0; i < p->n; i++) cut_factor(&all, i, p->x[i].count / p->apart, p->series);
     for (int i = 0; i < all.n; i++)
         if (all.v[i].n > most) most = all.v[i].n;
     for (int r = 2; r <= all.n && r <= BUFFERS; r++)
-        if (all.n % r == 0 && r * most * WORDS + OTHERS <= regs) all.buffers = r;
+        if (all.n % r == 0 && r * most * WORDS <= regs) all.buffers = r;
     return all;
 }
 
@@ -99,7 +100,7 @@ static void find_span(Wg *w, const WgPlain *p, Lines *x) {
     x->high = LLVMBuildAnd(e, hi, mask, "");
 }
 
-static void find_lines(Wg *w, Lines *x, int begin, const WgPlain *p) {
+static void find_lines(Wg *w, Lines *x, const WgPlain *p) {
     Lower *l = w->l;
     int lines = x->mn ? x->f->depth : x->f->row;
     Val pitch = lines < 0 ? LLVMConstInt(l->i64, 0, 0) : param_stride(l, tensor_of(w, x), lines);
@@ -110,8 +111,17 @@ static void find_lines(Wg *w, Lines *x, int begin, const WgPlain *p) {
         swizzled = LLVMBuildXor(l->b, swizzled, p->chunk, "");
         Val at = LLVMBuildMul(l->b, p->first[b], i32c(l, LINE), "");
         at = LLVMBuildAdd(l->b, at, LLVMBuildMul(l->b, swizzled, i32c(l, CHUNK), ""), "");
-        x->at[b] = LLVMBuildAdd(l->b, at, i32c(l, begin), "");
+        x->at[b] = LLVMBuildAdd(l->b, at, i32c(l, x->begin), "");
     }
+}
+
+static void add_factors(Wg *w, WgPlain *p, bool rows, const MmaSmem *s, int count, int begin) {
+    for (int n = 0; n < s->parts; n++)
+        p->x[p->n++] = (Lines){.f = mma_factor_at(&w->m, rows, n),
+                               .mn = s->mn,
+                               .axis = rows ? w->m.rows : w->m.cols,
+                               .begin = begin + n * s->part,
+                               .count = count};
 }
 
 static void find_threads(Wg *w, WgPlain *p) {
@@ -126,12 +136,9 @@ static void find_threads(Wg *w, WgPlain *p) {
     g = LLVMBuildMul(b, g, i32c(l, 4 * p->series), "");
     Val line = LLVMBuildAdd(b, g, LLVMBuildMul(b, warp, i32c(l, p->series), ""), "");
     for (int i = 0; i < p->series; i++) p->first[i] = LLVMBuildAdd(b, line, i32c(l, i), "");
-    if (w->t.a.plain)
-        p->x[p->n++] = (Lines){.f = &w->m.a, .mn = w->t.a.mn, .axis = w->m.rows, .count = w->t.m};
-    if (w->t.b.plain)
-        p->x[p->n++] = (Lines){.f = &w->m.b, .mn = w->t.b.mn, .axis = w->m.cols, .count = w->t.n};
-    for (int i = 0; i < p->n; i++)
-        find_lines(w, &p->x[i], p->x[i].f == &w->m.a ? 0 : w->t.a.bytes, p);
+    if (w->t.a.plain) add_factors(w, p, true, &w->t.a, w->t.m, 0);
+    if (w->t.b.plain) add_factors(w, p, false, &w->t.b, w->t.n, w->t.a.bytes);
+    for (int i = 0; i < p->n; i++) find_lines(w, &p->x[i], p);
 }
 
 /* In the open tile. */
@@ -308,7 +315,7 @@ static void phi_loads_next(Lower *l, const WgPlain *p, const Batches *all, const
 static void load_stage(Wg *w, const WgPlain *p, const Batches *all, Loads *x, Ring ring, Val kt,
                        Val more) {
     Lower *l = w->l;
-    LinesAt next[2];
+    LinesAt next[FACTORS];
     Val full = wg_full_bar(w, ring.stage);
     Val stage = wg_at_stage(w, w->smem, ring.stage, w->t.stage_bytes);
     Val after = LLVMBuildAdd(l->b, kt, i32c(l, 1), "");

@@ -21,24 +21,32 @@ void wg_emit_rows(Wg *w) {
             emit_inst(w->l, b->inst.v[k]);
 }
 
-/* Registers of an accumulator, at the open rows and columns, which begin at column `from`. */
-static Frag part_of(Wg *w, const Val *v, int cols, int from) {
+Acc wg_no_sums(Wg *w, int cols, int regs) {
+    w->m.sums = 0;
+    return (Acc){0, ARENA_ARRAY(w->l->arena, Val, MMA_SUMS * regs), cols, cols / 2, regs};
+}
+
+void wg_add_sum(Wg *w, Acc *acc, int carry, const Val *v) {
+    w->m.carry[w->m.sums++] = carry;
+    for (int i = 0; i < acc->next; i++) acc->v[acc->n++] = v[i];
+}
+
+/* Registers of a sum, at the open rows and columns, which begin at column `from`. */
+static Frag part_of(Wg *w, const Acc *acc, const Val *v, int from) {
     Lower *l = w->l;
     Frag f = frag_new(l, axis_bit(w->m.rows) | axis_bit(w->m.cols));
-    int per_block = cols / 2;
     for (int i = 0; i < f.n; i++) {
         int r = frag_coord(l, f.mask, i, w->m.rows);
         int c = frag_coord(l, f.mask, i, w->m.cols) + from / 4;
-        f.v[i] = v[r / 2 * per_block + c / 2 * 4 + r % 2 * 2 + c % 2];
+        f.v[i] = v[r / 2 * acc->line + c / 2 * 4 + r % 2 * 2 + c % 2];
     }
     return f;
 }
 
-/* The part of the accumulator at the open rows and columns, which begin at column `from`. */
+/* The part of each sum at the open rows and columns, which begin at column `from`. */
 static void show_acc(Wg *w, const Acc *acc, int from) {
-    w->l->value[w->m.carry] = part_of(w, acc->v, acc->cols, from);
-    for (int k = 0; k < w->nmore; k++)
-        w->l->value[w->more[k].carry] = part_of(w, w->more[k].v, acc->cols, from);
+    for (int n = 0; n < w->m.sums; n++)
+        w->l->value[w->m.carry[n]] = part_of(w, acc, acc->v + n * acc->next, from);
 }
 
 enum { FRAME_COLS = 32 };
@@ -147,16 +155,17 @@ static void parts_in_loop(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
     LLVMBuildBr(l->b, body);
     block_enter(l, body);
     Val from = wg_phi(l, l->i32, i32c(l, 0), before);
-    Acc now = {acc->n, ARENA_ARRAY(l->arena, Val, acc->n), acc->cols};
+    Acc now = *acc;
+    now.v = ARENA_ARRAY(l->arena, Val, acc->n);
     for (int i = 0; i < acc->n; i++) now.v[i] = wg_phi(l, l->f32, acc->v[i], before);
     Part p = {.cols = cols, .row = row};
     p.col = LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, from, l->i64, ""), "");
     Val next = p.done = LLVMBuildAdd(l->b, from, i32c(l, cols), "");
     one_part(w, &now, &p);
     wg_phi_next(l, from, next);
-    int per_block = w->t.group_cols / 2;
+    int each = w->t.group_cols / 2; /* registers that are neighbours: of 64 rows of a sum */
     for (int i = 0; i < acc->n; i++) {
-        bool last = i % per_block + cols / 2 >= per_block;
+        bool last = i % each + cols / 2 >= each;
         wg_phi_next(l, now.v[i], last ? now.v[i] : now.v[i + cols / 2]);
     }
     Val more = LLVMBuildICmp(l->b, LLVMIntULT, next, i32c(l, w->t.group_cols), "");
@@ -200,9 +209,9 @@ static void whole_or_not(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
 void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0) {
     int cols = w->t.chunk ? w->t.chunk : slab_cols(w);
     wg_reduce_begin(w);
-    if (!w->nmore && is_heavy(w))
+    if (is_heavy(w))
         parts_in_loop(w, acc, row, col0, cols);
-    else if (wg_reduce_frames(w) && !w->t.chunk && !w->nmore)
+    else if (wg_reduce_frames(w) && !w->t.chunk)
         whole_or_not(w, acc, row, col0, cols);
     else
         parts_in_line(w, acc, row, col0, cols);

@@ -101,10 +101,11 @@ static void when(const Mend *m, Val cond, MendLine *line) {
 void plain_mend(Wg *w, const WgPlain *p, const LinesAt *at, Val stage, Val kt) {
     Lower *l = w->l;
     int per_chunk = CHUNK / p->size;
-    Val chunk = LLVMBuildMul(l->b, p->chunk, i32c(l, per_chunk), ""), any = NULL, bad[2], cut[2];
+    Val chunk = LLVMBuildMul(l->b, p->chunk, i32c(l, per_chunk), ""), any = NULL, bad[FACTORS],
+        cut[FACTORS];
     Val k0 = LLVMBuildMul(l->b, kt, i32c(l, w->t.k), "");
     Val deep = LLVMBuildSub(l->b, uniform32(w, l->t->axes.v[w->m.k].extent), k0, "");
-    Mend m[2];
+    Mend m[FACTORS];
     for (int i = 0; i < p->n; i++) {
         const Lines *x = &p->x[i];
         Val valid = LLVMBuildSub(l->b, x->mn ? x->left : deep, chunk, "");

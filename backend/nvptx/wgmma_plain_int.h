@@ -5,8 +5,8 @@
 
 #include "backend/nvptx/wgmma_int.h"
 
-enum { LINE = 128, CHUNK = 16 }; /* bytes */
-enum { SERIES = 4 };             /* at most */
+enum { LINE = 128, CHUNK = 16 };             /* bytes */
+enum { SERIES = 4, FACTORS = 1 + MMA_SUMS }; /* at most */
 
 /* A factor that the threads bring. Every thread has one chunk each of the lines first[b] + apart *
  * j of a stage, b = 0 .. series - 1: its own number of the line, the same in every stage and tile.
@@ -15,6 +15,7 @@ typedef struct Lines {
     const MmaFactor *f;
     bool mn;         /* MN-major: a line is one k, not one row */
     int axis;        /* of the rows */
+    int begin;       /* bytes from the start of a stage */
     int count;       /* of a stage; MN-major 64 for each box */
     Val pitch;       /* i32: bytes from a line to the next */
     Val low;         /* i64: the first address of 16 aligned bytes inside of the tensor */
@@ -33,7 +34,7 @@ typedef struct LinesAt {
 } LinesAt;
 
 typedef struct WgPlain {
-    Lines x[2];
+    Lines x[FACTORS];
     int n;
     int size;   /* bytes of an element */
     int series; /* of lines of a thread */

@@ -28,7 +28,7 @@ static void issue(Wg *w, int piece, Val a, Val b) {
     Wgmma op = wg_batch(w);
     int per_block = op.n / 2, at = piece * piece_regs(w); /* registers before it */
     int block = at / per_block, col = at % per_block * 2;
-    a = LLVMBuildAdd(l->b, a, i32c(l, block * op.a.block), "");
+    a = LLVMBuildAdd(l->b, a, i32c(l, wgmma_block(&op, block)), "");
     b = LLVMBuildAdd(l->b, b, i32c(l, mma_smem_row(&w->t.b, col) / 16), "");
     op.blocks = w->t.piece_blocks;
     op.n = w->t.piece_n;

@@ -66,7 +66,7 @@ Work wg_work(Wg *w, Val item) {
 
 /* Registers of a thread, and warps, that hold a CTA's tile. */
 static int regs_of(const Wg *w) {
-    return w->t.group_rows / 64 * w->t.n / 2;
+    return w->t.blocks * w->t.width / 2;
 }
 
 static int warps_of(const Wg *w) {
@@ -129,14 +129,21 @@ static Val of_part(Wg *w, const Place *p, Val part) {
     return LLVMBuildAdd(l->b, p->at, by, "");
 }
 
+/* Blocks of 64 rows, of each sum. */
+static int blocks_of(const Wg *w) {
+    return w->t.group_rows / 64 * w->m.sums;
+}
+
 /* The vectors of 8 columns of all blocks come one after the other. */
 static void put(Wg *w, const Place *p, const Acc *acc, Val part) {
     Lower *l = w->l;
-    int blocks = w->t.group_rows / 64, per_block = w->t.n / 2;
+    int blocks = blocks_of(w), each = w->t.group_rows / 64;
     Val to = address(l, p->scratch, of_part(w, p, part));
     for (int j = 0; j < w->t.n / 8; j++)
-        for (int k = 0; k < blocks; k++)
-            ptx_store_floats(l, to, (j * blocks + k) * VECTOR, &acc->v[k * per_block + j * 4]);
+        for (int k = 0; k < blocks; k++) {
+            const Val *v = acc->v + k / each * acc->next + k % each * acc->line;
+            ptx_store_floats(l, to, (j * blocks + k) * VECTOR, &v[j * 4]);
+        }
 }
 
 /* ---- the word ---- */
@@ -237,7 +244,7 @@ static void clear_word(Wg *w, const Place *p, Val seen) {
 
 /* Groups of 8 columns that are worked on together, and how many such chunks a tile has. */
 static int chunk_units(const Wg *w) {
-    return w->t.n % 16 ? 1 : 2;
+    return w->t.n % 16 || 8 * blocks_of(w) > CHUNK ? 1 : 2;
 }
 
 static int chunks_of(const Wg *w) {
@@ -288,14 +295,15 @@ static void gather(Wg *w, const Place *p, Val chunk, int n, Val *sum) {
  * block by block. */
 static void one_chunk(Wg *w, const Place *p, Val chunk, Val col0) {
     Lower *l = w->l;
-    int blocks = w->t.group_rows / 64, units = chunk_units(w), n = 4 * blocks * units;
+    int blocks = blocks_of(w), units = chunk_units(w), n = 4 * blocks * units;
     FK_ASSERT(n <= CHUNK);
     Val sum[CHUNK], v[CHUNK];
     gather(w, p, chunk, n, sum);
     for (int j = 0; j < units; j++)
         for (int k = 0; k < blocks; k++)
             for (int e = 0; e < 4; e++) v[(k * units + j) * 4 + e] = sum[(j * blocks + k) * 4 + e];
-    Acc acc = {.n = n, .v = v, .cols = 8 * units};
+    Acc acc = {.n = n, .v = v, .cols = 8 * units, .line = 4 * units};
+    acc.next = w->t.group_rows / 64 * acc.line;
     Val by = LLVMBuildMul(l->b, chunk, i32c(l, 8 * units), "");
     wg_emit_chunk(w, &acc, LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, by, l->i64, ""), ""));
 }

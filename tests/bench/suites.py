@@ -10,6 +10,7 @@ from runner import Bar, Case, Out
 
 NINE = ["4096x4096x4096", "8192x8192x8192", "8192x8192x1024", "8192x8192x512", "16384x4096x4096",
         "1000x4104x4096", "512x4096x4096", "256x4096x4096", "64x4096x4096"]
+SUMS = {"swiglu": 2, "qkv": 3}  # products of one shape in a kernel
 THRICE = {"4096x4096x4096", "8192x8192x8192", "16384x4096x4096"}  # back to back in a sample
 COMPILE_MODE = os.environ.get("COMPILE_MODE", "max-autotune-no-cudagraphs")  # max-autotune copies every input
 
@@ -41,6 +42,7 @@ class Row:
     def work(self):
         """FLOP, or bytes of the weights."""
         m, n, k = sizes(self)
+        n *= SUMS.get(self.fn, 1)
         return 2 * n * k if self.unit == "TB/s" else 2 * m * n * k
 
 
@@ -54,6 +56,11 @@ BARS = [
     Bar("unseen", "sizes unbound"),
     Bar("gated", "4096", least=1.25),
     Bar("gated", "8192", least=1.10),
+    Bar("swiglu", "one product of both weights, then pointwise", least=1.03),
+    Bar("swiglu", "two products, then pointwise", least=1.03),
+    Bar("swiglu", "thin"),
+    Bar("qkv", "one product of all weights"),
+    Bar("qkv", "three products"),
     Bar("odd", "N=4097", least=4.0),
     Bar("odd", "K=4095", least=1.0),
     Bar("fp8", "fast, row scales", least=1.0),
@@ -100,6 +107,21 @@ def suite_gated(seed):
                 sleep=1000000) for s in ("4096x4096x4096", "8192x8192x8192")]
 
 
+def suite_swiglu(seed):
+    """The first half of a gated MLP; cuBLAS with the weights side by side, or one after the other."""
+    rows = [Row("swiglu", how, "swiglu", s, module="mm_sums", against=how.split()[0], limit=240, sleep=1000000)
+            for s in ("8192x14336x4096", "4096x14336x4096", "2048x8192x2048")
+            for how in ("one product of both weights, then pointwise", "two products, then pointwise")]
+    return rows + [Row("swiglu", "thin", "swiglu", f"{m}x14336x4096", module="mm_sums", against="one", limit=240)
+                   for m in (1, 16, 64)]
+
+
+def suite_qkv(seed):
+    return [Row("qkv", how, "qkv", s, module="mm_sums", against=how.split()[0], limit=240)
+            for s in ("8192x4096x4096", "4096x2048x2048", "16x4096x4096")
+            for how in ("one product of all weights", "three products")]
+
+
 def suite_odd(seed):
     return [Row("odd", "N=4097", "plain", "4095x4097x4096", against="mm"),
             Row("odd", "K=4095", "plain", "4096x4096x4095", against="mm")]
@@ -122,6 +144,7 @@ def suite_thin(seed):
 
 
 SUITES = {"nine": suite_nine, "orders": suite_orders, "unseen": suite_unseen, "gated": suite_gated,
+          "swiglu": suite_swiglu, "qkv": suite_qkv,
           "odd": suite_odd, "fp8": suite_fp8, "thin": suite_thin}
 
 
@@ -177,6 +200,36 @@ def case_gated(torch, row, maker):
     return c
 
 
+def weights(torch, row):
+    """x, the weights in one tensor, and each of them (views, dense)."""
+    m, n, k = sizes(row)
+    count = SUMS[row.fn]
+    both = bf16(torch, count * n, k, scale=2 / math.sqrt(k))
+    return bf16(torch, m, k), both, list(both.chunk(count))
+
+
+def case_swiglu(torch, row, maker):
+    x, both, (g, u) = weights(torch, row)
+    silu = torch.nn.functional.silu
+    want = silu(x.float() @ g.float().t()) * (x.float() @ u.float().t())
+    n = g.shape[0]
+    of_one = torch.compile(lambda z: silu(z[:, :n].float()).mul(z[:, n:]).bfloat16(), mode=COMPILE_MODE, dynamic=False)
+    of_two = torch.compile(lambda a, b: silu(a.float()).mul(b).bfloat16(), mode=COMPILE_MODE, dynamic=False)
+    one = row.against == "one"
+    return Case([x, g, u], [Out(torch.empty_like(want, dtype=torch.bfloat16), want)],
+                lambda: of_one(torch.mm(x, both.t())) if one else of_two(torch.mm(x, g.t()), torch.mm(x, u.t())))
+
+
+def case_qkv(torch, row, maker):
+    x, all_of_them, w = weights(torch, row)
+    want = [x.float() @ v.float().t() for v in w]
+    outs = [Out(torch.empty_like(v, dtype=torch.bfloat16), v) for v in want]
+    n = w[0].shape[0]
+    if row.against == "one":
+        return Case([x, *w], outs, lambda: torch.mm(x, all_of_them.t())[:, :n])
+    return Case([x, *w], outs, lambda: [torch.mm(x, v.t()) for v in w][0])
+
+
 def case_scaled(torch, row, maker):
     m, n, k = sizes(row)
     e4m3, fast = torch.float8_e4m3fn, row.against.endswith("fast")
@@ -206,5 +259,6 @@ def case_matvec(torch, row, maker):
 
 CASES = {"plain": case_plain, "gelu_bias": case_bias, "relu_bias": case_bias, "nn": case_order,
          "tn": case_order, "tt": case_order, "gated": case_gated, "scaled": case_scaled,
+         "swiglu": case_swiglu, "qkv": case_qkv,
          "matvec": case_matvec}
 

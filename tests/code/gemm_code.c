@@ -26,7 +26,7 @@ static const struct {
 } programs[] = {
     {ROOT "/tests/bench/gemm.fk", 0},      {ROOT "/tests/bench/gemm_gated.fk", 0},
     {ROOT "/tests/bench/mm_orders.fk", 0}, {ROOT "/tests/bench/gemm_fp8.fk", 0},
-    {ROOT "/tests/bench/gemm_fp8.fk", 1},
+    {ROOT "/tests/bench/gemm_fp8.fk", 1},  {ROOT "/tests/bench/mm_sums.fk", 0},
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 static FkmModule *modules[PROGRAMS];

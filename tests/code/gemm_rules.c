@@ -298,6 +298,7 @@ bool subject_of(Subject *s, const FkmFn *f, const FkmVariant *v, const FkmKernel
         s->maps_out += out;
         bits16 += out && fkm_dtype_bits((FkmDtype)f->tensors[p->index].dtype) == 16;
     }
+    if (!strncmp(v->name, "swap", 4)) s->blocks *= s->maps_in - 1; /* of each sum; x is a map */
     s->staged16 = outs && bits16 == outs;
     return sass_read(a, k->cubins[0].bytes, k->cubins[0].size, k->name, &s->code);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
 # emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states,
-# emu_picks, emu_split, emu_rows, emu_edges80, emu_sync).
+# emu_picks, emu_split, emu_rows, emu_edges80, emu_sync, emu_sums).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
@@ -13,7 +13,8 @@
 # edges80: those for sm_80, of some rows every fourth.
 # picks: attention where data leave out blocks, and how many. split: loops over j in parts, by force and by
 # the rule. rows: rows.fk, each variant by force at lengths that fill it, that do not, and ragged ones where it
-# takes them; one that never runs is a fault. sync: as gemm, of modules for sm_80 and sm_86.
+# takes them; one that never runs is a fault. sync: as gemm, of modules for sm_80 and sm_86. sums: as reduce, of
+# several products in one loop.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -144,11 +145,11 @@ vectors() {
     done
 }
 
-# The cases of tests/gpu/unaligned.sh whose factors are fp8 or vectors.
+# The cases of tests/gpu/unaligned.sh whose factors are fp8 or vectors, or several.
 unaligned() {
     local lines
     lines=$(bash tests/gpu/unaligned.sh --dry)
-    for words in "fp8_cases fp8" "fp8_cases_fast fp8 --fast-accum" "gemm_vectors vectors"; do
+    for words in "fp8_cases fp8" "fp8_cases_fast fp8 --fast-accum" "gemm_vectors vectors" "gemm_sums sums"; do
         # shellcheck disable=SC2086
         set -- $words
         module "tests/gpu/$2.fk" "${@:3}" || return
@@ -309,6 +310,7 @@ picks) picks ;;
 split) split ;;
 rows) rows ;;
 sync) sync ;;
+sums) reduce tests/gpu/sums.fk 72 136 80 264 528 208 ;;
 *) exit 2 ;;
 esac
 echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk,
-# fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk, states.fk, split.fk has, forced, at sizes that hang over
+# fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk, states.fk, sums.fk, split.fk has, forced, at sizes that hang over
 # tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
 # padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
 # launches, bit for bit. What a variant does not take is skipped;
@@ -103,6 +103,9 @@ cases() {
     reduced gemm_reduce
     sizes=("1 1 8" "1 1300 16" "72 520 64" "65 2049 64" "200 511 200" "191 304 48" "296 5000 592" "1000 1536 1008" "130 770 2064")
     reduced gemm_states
+    sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
+    deep=("8 16 4096" "136 264 2064" "512 512 1024")
+    reduced gemm_sums
     sizes=("64 64 64" "8 16 8" "129 256 128" "200 528 72" "300 1040 584" "1000 144 1000" "72 2064 40")
     for fn in gated half wide single eight ints aux batch loose long others; do
         more='' matrix=r odd=2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: products whose tensors TMA cannot take. Every
-# fn of gemm.fk, orders.fk and fp8.fk with odd sizes, addresses and pitches, on the variants made for that,
+# fn of gemm.fk, orders.fk and fp8.fk, and some of sums.fk, with odd sizes, addresses and pitches, on the variants made for that,
 # forced, and on the one that the runtime takes; products with vectors likewise; then views that start an element late, one tensor
 # at a time (CASES A21), and rows that are no multiple of 16 bytes (A19).
 #
@@ -32,6 +32,16 @@ for fn in bias_gelu rowcol two gated nt nn tt tn out shifted half odd heads inne
         for mnk in "${sizes[@]}"; do
             # shellcheck disable=SC2059,SC2086
             add $module $fn $variant "$mnk" $(printf "${layouts[at++ % ${#layouts[@]}]}" $first)
+        done
+    done
+done
+for words in "gated 128x128 64x32 w h" "across 128x128 64x64 w h" "down 128x128 64x64 w h" "rows 128x128 64x32 w h" \
+    "reduced 128x128 64x32 w h" "three 128x64 64x32 q a" "four 128x64 64x64 p y"; do
+    read -r fn wide thin w y <<< "$words"
+    for variant in plain_$wide plain_$thin auto; do
+        for mnk in "${sizes[@]}"; do
+            # shellcheck disable=SC2059,SC2086
+            add gemm_sums $fn $variant "$mnk" $(printf "${layouts[at++ % ${#layouts[@]}]}" x | sed "s/w=/$w=/; s/y=/$y=/")
         done
     done
 done
