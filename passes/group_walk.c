@@ -288,11 +288,12 @@ static bool half(DType t) {
 static bool on_tensor_cores(const Walk *w, const Point *p) {
     const Group *gr = w->gr;
     const Node *n = p->node;
-    if (!(gr->target->has & TGT_W) || gr->strict || n->nin != 2 || n->where) return false;
+    if (!(gr->target->has & (TGT_W | TGT_M)) || gr->strict || n->nin != 2 || n->where) return false;
     const Node *a = p->in[0]->node, *b = p->in[1]->node;
     if (a->type != b->type || !half(a->type)) return false;
     if (!loaded(w, p->in[0]) || !loaded(w, p->in[1])) return false;
     const GroupStep *s = w->block;
+    if (s && !(gr->target->has & TGT_W)) return false; /* blocks that are reduced are wgmma's */
     if (s && group_same_domain(n, gr->g->nodes.v[s->inner]) && same_map(p->map, s->cover, n->rank))
         return true;
     const Node *root = gr->g->nodes.v[w->memo->root.v[0]];

@@ -36,7 +36,7 @@ const char *schedule_why(const PassCtx *cx, const Step *step) {
     const TInst *loop = first_loop(&step->tile->body),
                 *inner = loop ? first_loop(&loop->body) : NULL;
     bool sync = !(cx->target->has & TGT_W);
-    if ((sync && !(inner && cx->target->has & TGT_M)) || !loop || !multiplies(inner ? inner : loop))
+    if ((sync && !(cx->target->has & TGT_M)) || !loop || !multiplies(inner ? inner : loop))
         return NULL;
     if (cx->strict) return "--strict";
     Arena a = {0};
@@ -47,9 +47,11 @@ const char *schedule_why(const PassCtx *cx, const Step *step) {
     bool is = false;
     if (!why.n)
         is = inner ? online_find(&a, step->tile, &o, &why) : mma_find(step->tile, -1, -1, &m, &why);
-    if (is && !(inner && sync && !online_copies(&o, &why))) str_add(&why, "no tile fits");
-    /* by mma.sync: of other programs nothing is known here */
-    const char *said = sync && !is ? NULL : arena_strdup(cx->arena, str_get(&why));
+    if (is && sync && !inner && m.size == 1)
+        str_add(&why, "fp8 is for wgmma");
+    else if (is && !(inner && sync && !online_copies(&o, &why)))
+        str_add(&why, "no tile fits");
+    const char *said = arena_strdup(cx->arena, str_get(&why));
     str_free(&why);
     arena_free(&a);
     return said;

@@ -37,32 +37,34 @@ static void at_most(Wg *w, Kernel *k, const Ix *x, int64_t n) {
     nonneg(w, k, ix_sub(p, ix_const(p, n), x));
 }
 
-/* All of its rows begin at multiples of 16 bytes. */
-static void guard_rows(Wg *w, Kernel *k, const TTensor *x) {
-    IxPool *p = w->l->t->ix;
-    int size = dtype_bits(x->type) / 8;
-    bool temp = x->mem == TM_TEMP;
-    if (!temp)
+static void guard_base(Wg *w, Kernel *k, const TTensor *x) {
+    if (x->mem != TM_TEMP)
         guard_add(w->l, k, (KGuard){.kind = KG_ALIGN, .index = x->id, .multiple = MAP_ALIGN});
-    for (int d = 0; d + 1 < x->rank; d++) {
-        if (!temp) {
-            KGuard g = {.kind = KG_STRIDE, .index = x->id, .dim = d, .multiple = MAP_ALIGN};
-            guard_add(w->l, k, g);
-            continue;
-        }
-        const Ix *bytes = ix_mul(p, dense_stride(w->l->t, x, d), ix_const(p, size));
-        nonneg(w, k, ix_neg(p, ix_mod(p, bytes, ix_const(p, MAP_ALIGN))));
+}
+
+/* From a position of dimension d to the next are multiples of 16 bytes. */
+static void guard_pitch(Wg *w, Kernel *k, const TTensor *x, int d) {
+    IxPool *p = w->l->t->ix;
+    if (d == x->rank - 1) return;
+    if (x->mem != TM_TEMP) {
+        KGuard g = {.kind = KG_STRIDE, .index = x->id, .dim = d, .multiple = MAP_ALIGN};
+        guard_add(w->l, k, g);
+        return;
     }
+    const Ix *size = ix_const(p, dtype_bits(x->type) / 8);
+    const Ix *bytes = ix_mul(p, dense_stride(w->l->t, x, d), size);
+    nonneg(w, k, ix_neg(p, ix_mod(p, bytes, ix_const(p, MAP_ALIGN))));
 }
 
 /* A tensor that a map is made of. */
 static void guard_map(Wg *w, Kernel *k, const TTensor *x) {
     IxPool *p = w->l->t->ix;
+    guard_base(w, k, x);
     for (int d = 0; d < x->rank; d++) {
         nonneg(w, k, ix_sub(p, x->dims[d], ix_const(p, 1)));
         at_most(w, k, x->dims[d], INT32_MAX);
+        guard_pitch(w, k, x, d);
     }
-    guard_rows(w, k, x);
 }
 
 /* A factor that threads bring: extents and pitch as their arithmetic has them. */
@@ -100,7 +102,8 @@ static void guard_copied(Wg *w, Kernel *k, const MmaFactor *f) {
     FK_ASSERT(begin);
     nonneg(w, k, ix_neg(p, ix_mod(p, begin, ix_const(p, unit))));
     nonneg(w, k, ix_neg(p, ix_mod(p, x->dims[x->rank - 1], ix_const(p, unit))));
-    guard_rows(w, k, x);
+    guard_base(w, k, x);
+    for (int d = 0; d < x->rank; d++) guard_pitch(w, k, x, d);
 }
 
 static void guard_factors(Wg *w, Kernel *k, bool rows, const MmaSmem *s) {

@@ -9,14 +9,14 @@ work=$(mktemp -d) fail=0
 trap 'rm -rf "$work"' EXIT
 wrong() { echo "WRONG: $*"; fail=1; }
 python3 gemm.py "$work" --list --seed 5 > "$work/list" || wrong "the list, code $?"
-for row in "nine 27" "orders 8" "unseen 12" "gated 2" "odd 2" "fp8 4" "thin 6"; do
+for row in "nine 27" "orders 8" "unseen 12" "gated 2" "odd 2" "fp8 4" "thin 6" "sm80 5"; do
     read -r suite n <<< "$row"
     [ "$(grep -c "^$suite " "$work/list")" = "$n" ] || wrong "$suite has not $n rows"
 done
 python3 gemm.py "$work" unseen --list --seed 5 | cmp -s - <(grep ^unseen "$work/list") || wrong "a seed gives other shapes"
 python3 gemm.py "$work" unseen --list --seed 6 | cmp -s - <(grep ^unseen "$work/list") && wrong "seeds do not matter"
 while read -r module fn; do # every fn that a row names is in its program
-    module=${module%_fast}; [[ $module = unseen_* ]] && module=gemm
+    module=${module%_fast} module=${module%_sm80}; [[ $module = unseen_* ]] && module=gemm
     grep -q "^fn $fn(" "$module.fk" || wrong "$module.fk has no fn $fn"
 done < <(sed -n 's/.* \([a-z0-9_]*\):\([a-z_]*\) [0-9]*x.*/\1 \2/p' "$work/list" | sort -u)
 python3 gemm.py "$work" nosuch > /dev/null 2>&1 && wrong "a suite that is none"

@@ -254,6 +254,8 @@ def judge(bar, mine):
     if ratios or bar.mean or bar.least:
         j.ask(("mean", geometric), bar.mean, ratios, above)
         j.ask(("least", min), bar.least, ratios, above)
+    if bar.tflops:
+        j.ask(("TFLOP/s", min), bar.tflops, of("ours"), above, "{:.0f}")
     if bar.tbs:
         j.ask(("TB/s", min), bar.tbs, of("ours"), above, "{:.2f}")
     if bar.tflops:

@@ -73,6 +73,8 @@ BARS = [
     Bar("thin", "1 row", tbs=3.6),
     Bar("thin", "1 row, dirty L2"),
     Bar("thin", "vector", tbs=3.6),
+    Bar("sm80", "mma.sync", tflops=380),
+    Bar("sm80", "orders"),
 ]
 
 
@@ -143,9 +145,16 @@ def suite_thin(seed):
                 unit="TB/s")]
 
 
+def suite_sm80(seed):
+    """Modules of --arch=sm_80: mma.sync, whose PTX the driver compiles for the GPU at hand."""
+    return [Row("sm80", "mma.sync", "gelu_bias", s, module="gemm_sm80", against="GELU_BIAS")
+            for s in ("4096x4096x4096", "8192x8192x8192")] + \
+           [Row("sm80", "orders", f, "4096x4096x4096", module="mm_orders_sm80", against="mm") for f in ("nn", "tn", "tt")]
+
+
 SUITES = {"nine": suite_nine, "orders": suite_orders, "unseen": suite_unseen, "gated": suite_gated,
           "swiglu": suite_swiglu, "qkv": suite_qkv,
-          "odd": suite_odd, "fp8": suite_fp8, "thin": suite_thin}
+          "odd": suite_odd, "fp8": suite_fp8, "thin": suite_thin, "sm80": suite_sm80}
 
 
 # ---- tensors, reference, the other side ----

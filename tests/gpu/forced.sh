@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk,
-# fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk, states.fk, sums.fk, split.fk has, forced, at sizes that hang over
+# On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk (for sm_90a
+# and for sm_80), fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk, states.fk, sums.fk, split.fk has, forced, at sizes that hang over
 # tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
 # padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
 # launches, bit for bit. What a variant does not take is skipped;
@@ -88,8 +88,12 @@ cases() {
     deep=("1 16 4096" "130 264 2064" "512 512 1024" "1100 2100 4112")
     sizes=("1 8 64" "64 64 64" "128 256 128" "127 129 72" "129 257 520" "255 1000 584" "1000 136 1024" "300 520 8" "2000 1032 256")
     for fn in bias_gelu rowcol two gated; do all gemm_cases $fn; done
+    deep=()
+    for fn in bias_gelu rowcol two gated; do all gemm_cases_sm80 $fn; done
+    deep=("1 16 4096" "130 264 2064" "512 512 1024" "1100 2100 4112")
     sizes=("8 8 8" "64 64 64" "128 256 128" "136 264 72" "1000 136 1000" "72 1032 584" "264 520 4096")
     for fn in nt nn tt tn out shifted half odd heads inner lone; do all gemm_orders $fn $(batch $fn); done
+    for fn in nt nn tt tn out shifted half heads inner lone; do all gemm_orders_sm80 $fn $(batch $fn); done
     sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
     for fn in plain rows inside chain heads wide; do all fp8_cases $fn $(batch $fn); done
     for fn in plain rows inside chain heads; do all fp8_cases_fast $fn $(batch $fn) --fast-accum; done

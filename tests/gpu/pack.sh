@@ -41,6 +41,10 @@ done
 compile tests/gpu/gemm.fk gemm_cases
 compile tests/bench/gemm_fp8.fk gemm_fp8_fast --fast-accum
 compile tests/gpu/orders.fk gemm_orders
+compile tests/gpu/gemm.fk gemm_cases_sm80 --arch=sm_80
+compile tests/gpu/orders.fk gemm_orders_sm80 --arch=sm_80
+compile tests/bench/gemm.fk gemm_sm80 --arch=sm_80
+compile tests/bench/mm_orders.fk mm_orders_sm80 --arch=sm_80
 compile tests/gpu/fp8.fk fp8_cases
 compile tests/gpu/fp8.fk fp8_cases_fast --fast-accum
 compile tests/gpu/vectors.fk gemm_vectors
