@@ -20,6 +20,7 @@ sizes_of() {
     softmax) echo "M=5 N=130" ;;
     window_softcap) echo "B=1 S=21 H=2 E=16" ;;
     swiglu) echo "T=6 D=20 F=30" ;;
+    transformer_block) echo "T=6 D=20 F=18 H=2" ;;
     *) return 1 ;;
     esac
 }
