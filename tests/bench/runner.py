@@ -157,6 +157,8 @@ def put(row, r):
         note += " util" + "".join(f" {100 * r[s]:.1f} %" for s in ("util", "their util") if s in r)
     if "copy" in r:
         note += f" {100 * r['ours'] / r['copy']:.1f} % of a copy"
+    if "their kernels" in r:
+        note += f" kernels {r['variant'].count('+') + 1}, theirs {r['their kernels']}"
     if r["workspace"] > 1 << 20:
         note += f" workspace {r['workspace'] / 2**20:.0f} MB"
     print(f"{head} {r['variant']:18s} ours {r['ours']:7.2f} {theirs}  {r['ours us']:.1f} us"

@@ -59,6 +59,9 @@ compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 if [[ $folders == *" attention "* ]]; then
     python3 tests/bench/attention_suites.py | while read -r name file binds; do echo "$file $name${binds:+ $binds}" >> $queue; done
 fi
+if [[ $folders == *" examples "* ]]; then
+    python3 tests/bench/block_suites.py | while read -r name file binds; do echo "$file $name $binds" >> $queue; done
+fi
 [ -z "${PACK_ONLY:-}" ] || { grep -E -e "$PACK_ONLY" $queue > $queue.some; mv $queue.some $queue; }
 xargs -r -a $queue -P "$(nproc)" -L 1 bash -c 'compile_now "$@"' compile_now || fail=1
 $build/fkc --emit=ptx tests/cases/a13_grid.fk -o $out/grid.ptx || fail=1
