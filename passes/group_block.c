@@ -162,8 +162,8 @@ static int order_of(const Graph *g, const Node *n, const Operand *o) {
 bool group_together(const Graph *g, const Node *a, const Node *b) {
     if (a->nin != 2 || b->nin != 2 || a->where || b->where || a->naxes != a->rank + 1) return false;
     if (!group_same_domain(a, b) || b->naxes != a->naxes || a->type != b->type) return false;
-    if (a->axes[a->rank].extent != b->axes[b->rank].extent || a->loop >= 0 || b->loop >= 0)
-        return false;
+    if (a->axes[a->rank].extent != b->axes[b->rank].extent) return false;
+    if (a->loop != b->loop || a->frame >= 0 || b->frame >= 0) return false;
     if (a->lo || a->hi || b->lo || b->hi) return false;
     int both = in_common(g, a, b);
     if (both < 0) return false;

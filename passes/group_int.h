@@ -33,10 +33,18 @@ typedef struct GroupRead {
     const Ix **inside; /* where the loop of the root visits all of its domain once; NULL */
 } GroupRead;
 
-/* What a walk found, and on what that depends: the nodes it starts from, and which of the nodes it
- * saw are stored. */
+/* Of a step that is walked, besides its nodes. */
+typedef struct GroupAbout {
+    int outer, inner, loop, wide;
+    bool fast; /* tensor cores make the products of its loop: what other steps store has a say, too
+                */
+} GroupAbout;
+
+/* What a walk found, and on what that depends: the nodes it starts from, what it is about, and
+ * which of the nodes it saw are stored. */
 typedef struct GroupMemo {
     IntList root, seen;
+    GroupAbout about;
     VEC(char) stored; /* per node seen */
     VEC(GroupRead) reads;
     bool product; /* one of them is computed */

@@ -402,7 +402,7 @@ static void walk_all(Walk *w, GroupMemo *m) {
     pt->iters.n = pt->extent.n = pt->loads.n = 0;
     m->loop = w->loop_base = -1;
     w->first = first;
-    w->fast = online && group_online_fast(w->gr, st->loop);
+    w->fast = online && m->about.fast;
     w->columns = w->fast ? group_online_columns(w->gr, first) : 0;
     m->seen.n = m->stored.n = m->reads.n = 0;
     w->memo = m;
@@ -421,9 +421,16 @@ static void walk_all(Walk *w, GroupMemo *m) {
 
 /* ---- memos ---- */
 
-static bool holds(const Group *gr, const GroupMemo *m, const int *root, int n) {
+static bool same_about(const GroupAbout *a, const GroupAbout *b) {
+    return a->outer == b->outer && a->inner == b->inner && a->loop == b->loop &&
+           a->wide == b->wide && a->fast == b->fast;
+}
+
+static bool holds(const Group *gr, const GroupMemo *m, const int *root, int n,
+                  const GroupAbout *about) {
     if (!m->used || m->root.n != n || memcmp(m->root.v, root, sizeof *root * (size_t)n))
         return false;
+    if (!same_about(&m->about, about)) return false;
     for (int i = 0; i < m->seen.n; i++)
         if (m->stored.v[i] != (char)gr->store[m->seen.v[i]]) return false;
     return true;
@@ -431,17 +438,18 @@ static bool holds(const Group *gr, const GroupMemo *m, const int *root, int n) {
 
 /* The memo of a walk from these roots; true when what it says holds, else it is one to fill. */
 static bool recall(Group *gr, GroupMemo (*all)[GROUP_MEMOS], const int *root, int n,
-                   GroupMemo **out) {
+                   const GroupAbout *about, GroupMemo **out) {
     GroupMemo *m = all[root[0]], *old = m;
     for (int i = 0; i < GROUP_MEMOS; i++) {
         if (m[i].used < old->used) old = &m[i];
-        if (!holds(gr, &m[i], root, n)) continue;
+        if (!holds(gr, &m[i], root, n, about)) continue;
         *out = &m[i];
         m[i].used = ++gr->clock;
         return true;
     }
     old->used = ++gr->clock;
     old->root.n = 0;
+    old->about = *about;
     for (int i = 0; i < n; i++) vec_push(&gr->arena, &old->root, root[i]);
     *out = old;
     return false;
@@ -453,7 +461,8 @@ static void forget_loads(Points *pt) {
 
 const GroupMemo *group_reads(Group *gr, const Node *n) {
     GroupMemo *m;
-    if (recall(gr, gr->reads, &n->id, 1, &m)) return m;
+    const GroupAbout alone = {-1, -1, -1, -1, false};
+    if (recall(gr, gr->reads, &n->id, 1, &alone, &m)) return m;
     Walk w = {.gr = gr, .pt = gr->points, .step = GROUP_UNPLACED};
     walk_all(&w, m);
     group_settle(gr, m);
@@ -470,7 +479,9 @@ double group_step_price(Group *gr, int s) {
     const GroupStep *st = &gr->steps[s];
     Graph *g = gr->g;
     GroupMemo *m;
-    if (recall(gr, gr->priced, st->node.v, st->node.n, &m)) return m->price;
+    GroupAbout about = {st->outer, st->inner, st->loop, st->wide, false};
+    about.fast = st->loop >= 0 && group_online_fast(gr, st->loop);
+    if (recall(gr, gr->priced, st->node.v, st->node.n, &about, &m)) return m->price;
     Walk w = {.gr = gr, .pt = gr->points, .step = s, .block = st->outer < 0 ? NULL : st};
     walk_all(&w, m);
     IntList *loads = &w.pt->loads;

@@ -66,4 +66,11 @@ hasnt "$err" "in f32"
 sed -i 's/bf16/f32/g; s/: f32 =/ =/' crossing.fk
 run 0 "all is f32" "$fkc" --ptxas=none --emit=report crossing.fk
 hasnt "$err" "in f32"
+# A whole block, its sizes known or not: eight kernels, each with a fast one.
+for sizes in "" "--bind=T=4096 --bind=D=4096 --bind=H=32 --bind=F=14336"; do
+    # shellcheck disable=SC2086
+    run 0 "a transformer block $sizes" "$fkc" --ptxas=none --emit=report $sizes "$root/examples/transformer_block.fk"
+    has "$out" "fn transformer_block: 8 kernels for sm_90a"
+    hasnt "$out" "the only variant"
+done
 ends
