@@ -15,9 +15,10 @@ enum { LAUNCHES = 3, PARTS = 1056 }; /* most launches of rows in parts; CTAs of 
 
 typedef struct RowFacts {
     const TProg *t;
-    int axis; /* that walks memory: of loops, or of the grid */
-    int loop; /* of the loops; -1: there are none */
-    int vec;  /* neighbours at once; 1: none */
+    int axis;   /* that walks memory: of loops, or of the grid */
+    int loop;   /* of the loops; -1: there are none */
+    int vec;    /* neighbours at once; 1: none */
+    int across; /* another axis of the grid, that other accesses walk; -1: none */
 } RowFacts;
 
 /* ---- what a program is ---- */
@@ -129,6 +130,9 @@ static bool find(Arena *a, const TProg *t, RowFacts *f) {
     if (!best.streams || best.others > best.streams) best = best_of_grid(t, &f->axis);
     if (!best.streams || best.others > best.streams) return false;
     f->vec = 16 / best.least > 8 ? (best.others ? 8 : 16) : 16 / best.least;
+    f->across = -1;
+    for (int x = 0; x < t->ngrid && f->loop < 0; x++)
+        if (x != f->axis && seen(t, x).streams) f->across = x;
     return true;
 }
 
@@ -227,21 +231,22 @@ static Schedule *begin(PassCtx *cx, const char *name) {
     return s;
 }
 
-/* The other axes of the grid: rows of a CTA side by side, the rest one by one. */
-static void lay_rows(PassCtx *cx, const RowFacts *f, Schedule *s, int rows) {
+/* The other axes of the grid: rows of a CTA side by side, `regs` of a thread, the rest one by one.
+ */
+static void lay_rows(PassCtx *cx, const RowFacts *f, Schedule *s, int rows, int regs) {
     for (int a = f->t->ngrid - 1; a >= 0; a--) {
         if (a == f->axis) continue;
         int64_t n;
         int here = rows;
         if (ix_is_const(f->t->axes.v[a].extent, &n))
             while (here > 1 && here > n) here /= 2;
-        lay(cx->arena, s, a, here, 1, 1);
-        rows /= here;
+        lay(cx->arena, s, a, here, regs, 1);
+        rows /= here, regs = 1;
     }
 }
 
 static void add(PassCtx *cx, const RowFacts *f, Step *step, Schedule *s, int lanes) {
-    lay_rows(cx, f, s, lanes < THREADS ? THREADS / lanes : 1);
+    lay_rows(cx, f, s, lanes < THREADS ? THREADS / lanes : 1, 1);
     vec_push(cx->arena, &step->schedules, s);
 }
 
@@ -331,18 +336,53 @@ static void add_columns(PassCtx *cx, const RowFacts *f, Step *step, int vec, boo
     add(cx, f, step, s, THREADS);
 }
 
+enum { MAP = 256 }; /* threads */
+
+/* Lanes along memory, what is left of the threads along other axes. */
+static void map_with(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int regs, int vec) {
+    IxPool *p = f->t->ix;
+    int64_t n = (int64_t)lanes * regs * vec;
+    Schedule *s = begin(cx, named(cx, "map", n, vec));
+    lay(cx->arena, s, f->axis, lanes, regs, vec);
+    lay_rows(cx, f, s, MAP / lanes, vec > 1 && regs == 1 ? 2 : 1);
+    int times = vec > 1 ? 100 : 125; /* what goes across memory moves a sector for each element */
+    s->cost = moved(f, f->across >= 0 ? 4 * times : times);
+    const Ix *all = ix_mul(p, tiles(f, n), ix_const(p, n));
+    s->cost = ix_add(p, s->cost, ix_div(p, all, ix_const(p, 100 * cx->target->sms)));
+    vec_push(cx->arena, &step->schedules, s);
+}
+
 static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
     int64_t n;
-    int lanes = 256, regs = vec > 1 ? 2 : 8;
-    if (ix_is_const(f->t->axes.v[f->axis].extent, &n)) {
-        if (n % vec) return;
-        while (regs > 1 && (int64_t)lanes * regs * vec > n) regs /= 2;
-        while (lanes > 32 && (int64_t)lanes * vec >= 2 * n) lanes /= 2;
+    int lanes = MAP, regs = vec > 1 ? 2 : 8;
+    if (!ix_is_const(f->t->axes.v[f->axis].extent, &n)) {
+        map_with(cx, f, step, lanes, regs, vec);
+        if (f->t->ngrid == 1) return;
+        map_with(cx, f, step, 32, 1, vec);
+        if (vec > 1) map_with(cx, f, step, 8, 1, vec);
+        return;
     }
-    Schedule *s = begin(cx, named(cx, "map", lanes * regs * vec, vec));
-    lay(cx->arena, s, f->axis, lanes, regs, vec);
-    s->cost = moved(f, vec > 1 ? 100 : 125);
-    add(cx, f, step, s, lanes);
+    if (n % vec) return;
+    while (regs > 1 && (int64_t)lanes * regs * vec > n) regs /= 2;
+    while (lanes > 1 && (int64_t)lanes * vec >= 2 * n) lanes /= 2;
+    map_with(cx, f, step, lanes, regs, vec);
+}
+
+/* Some accesses walk one axis, some another: a thread has vectors both ways, a square of elements,
+ * and a warp's make whole sectors of each. */
+static void add_crossed(PassCtx *cx, const RowFacts *f, Step *step) {
+    int lanes = 8, vec = f->vec > 8 ? 8 : f->vec;
+    int64_t n;
+    for (int k = 0; k < 2; k++)
+        if (ix_is_const(f->t->axes.v[k ? f->across : f->axis].extent, &n) && n % vec) return;
+    if (vec < 2) return;
+    Schedule *s = begin(cx, named(cx, "crossed", lanes * vec, vec));
+    lay(cx->arena, s, f->axis, lanes, 1, vec);
+    lay(cx->arena, s, f->across, MAP / lanes, 1, vec);
+    for (int a = f->t->ngrid - 1; a >= 0; a--)
+        if (a != f->axis && a != f->across) lay(cx->arena, s, a, 1, 1, 1);
+    s->cost = ix_add(f->t->ix, moved(f, 100), ix_const(f->t->ix, 200));
+    vec_push(cx->arena, &step->schedules, s);
 }
 
 void schedule_rows(PassCtx *cx, Step *step) {
@@ -356,6 +396,7 @@ void schedule_rows(PassCtx *cx, Step *step) {
         } else if (f.loop >= 0) {
             add_rows(cx, &f, step, vec);
         } else {
+            if (vec > 1 && f.across >= 0) add_crossed(cx, &f, step);
             add_map(cx, &f, step, vec);
         }
         if (vec == 1) return;

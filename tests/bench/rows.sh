@@ -37,10 +37,14 @@ grep -q 'it broke' "$work/table" || wrong "a failure is left out"
 python3 rowwise.py "$work" --list > "$work/list" || wrong "the list of rowwise.py, code $?"
 [ "$(grep -c "^rows " "$work/list")" = 15 ] || wrong "rows has not 15 rows"
 [ "$(grep -c "^long " "$work/list")" = 3 ] || wrong "long has not 3 rows"
+[ "$(grep -c "^more " "$work/list")" = 34 ] || wrong "more has not 34 rows"
 sed -n 's/.*rowwise:\([a-z_]*\) .*/\1/p' "$work/list" | sort -u | while read -r fn; do
     grep -q "^fn $fn(" rowwise.fk || echo "rowwise.fk has no fn $fn"
 done > "$work/none"
 [ -s "$work/none" ] && wrong "$(cat "$work/none")"
+PYTHONPATH=$work python3 rowwise.py "$work" long more --out "$work" > "$work/out"
+[ $? = 1 ] || wrong "nothing measured, and not code 1"
+[ "$(grep -c ^FAIL "$work/out")" = 7 ] || wrong "a bar of rows that nothing measured is not failed"
 
 # ---- attention ----
 python3 attention.py "$work" --list > "$work/list" || wrong "the list of attention.py, code $?"

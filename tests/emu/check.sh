@@ -221,6 +221,7 @@ rows() {
             [[ $fn = plane* ]] && m=2 n=$((n / 2)) # two axes are the row
             [[ $variant = rows_* ]] && more="$((n + 16)) $((n + 1))"
             [[ $variant = cut_* ]] && more="$((3 * n + 16)) $((2 * n + 1))"
+            [[ $variant = crossed* ]] && m=72
             [[ $variant = columns* ]] && m=133 more=$((2 * n + 8))
             : > "$work/cases"
             for n in "$n" $((n - n / 4)) $((n - 1)) 16 1 $more; do
