@@ -124,6 +124,7 @@ typedef struct MmaTiles {
      * side by side. wgmma: 64, of which each warp has 16. mma.sync: 16; a group is a warp, of which
      * there are warp_rows x warp_cols in a tile. */
     int block_rows, warp_rows, warp_cols;
+    int spare; /* registers, of mma.sync, for what is on its way */
     bool thin; /* m < 64: what wgmma reads as further rows is whatever lies behind them */
     int load_regs, mma_regs; /* load_regs 0: all have enough, nothing is handed round */
     int entry_regs;          /* that a thread has at the start */
@@ -173,10 +174,10 @@ int mma_axis(const Mma *m, int axis);
  * second columns: the accumulator's. False with a reason. */
 bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *tiles, Str *why);
 
-/* Who copies what of a factor's stage (mma_sync.c): lines have per_line chunks of 16 bytes; a
- * thread copies one of each `apart`-th line, n in all. */
+/* Who copies what of a factor's stage (mma_sync.c): lines have per_line chunks of 16 bytes
+ * or, of a plain one, of an element; a thread copies one of each `apart`-th line, n in all. */
 typedef struct MmaCopies {
-    int per_line, apart, n;
+    int chunk, per_line, apart, n;
 } MmaCopies;
 MmaCopies mma_copies(const MmaSmem *s, int threads);
 

@@ -4,14 +4,15 @@
  * A stage of a factor is lines side by side: K-major one row's k, as long as the stage is deep;
  * MN-major one k of a box of rows, as wide as the swizzle. A thread copies 16 bytes of each
  * `apart`-th line: all its copies are at constant distances, in memory and in the stage, and have
- * the same place in their lines' swizzle, which repeats every 8 lines.
+ * the same place in their lines' swizzle, which repeats every 8 lines. Of a plain factor, which may
+ * lie anywhere, it is an element, read to a register a stage ahead and written from there.
  */
 #include "ir/mma_int.h"
 #include "ir/target.h"
 
 #define no mma_no
 
-enum { CHUNK = 16, ROWS = 16, COLS = 16, REGS = 65536, REGS_MOST = 255, OTHERS = 56 };
+enum { CHUNK = 16, SIZE = 2, ROWS = 16, COLS = 16, REGS = 65536, REGS_MOST = 255, OTHERS = 56 };
 
 static bool nothing_else(const Schedule *s, Str *why) {
     if (s->roles.n) return no(why, "with mma.sync all warps do the same: there are no roles");
@@ -38,20 +39,18 @@ static bool share(const Schedule *s, MmaTiles *w, Str *why) {
     int pairs = w->group_rows / 4 + w->group_cols / 4;
     int most = REGS / s->threads / 8 * 8;
     w->mma_regs = most < REGS_MOST ? most : REGS_MOST;
-    if (sums + 2 * pairs + OTHERS > w->mma_regs)
+    w->spare = w->mma_regs - sums - 2 * pairs - OTHERS;
+    if (w->spare < 0)
         return no(why, "%d sums and %d words of factors in %d registers", sums, 2 * pairs,
                   w->mma_regs);
     return true;
 }
 
-static int line_bytes(const MmaSmem *s) {
-    return s->swizzle;
-}
-
 MmaCopies mma_copies(const MmaSmem *s, int threads) {
-    int per_line = line_bytes(s) / CHUNK;
-    MmaCopies c = {.per_line = per_line, .apart = threads / per_line};
-    c.n = s->bytes / line_bytes(s) / c.apart;
+    MmaCopies c = {.chunk = s->plain ? SIZE : CHUNK};
+    c.per_line = s->swizzle / c.chunk;
+    c.apart = threads / c.per_line;
+    c.n = s->bytes / s->swizzle / c.apart;
     return c;
 }
 
@@ -59,7 +58,6 @@ static bool lay(const TProg *t, const Schedule *s, const MmaFactor *f, int rows,
                 Str *why) {
     const char *name = t->tensors.v[f->load->tensor].name;
     int size = dtype_bits(f->type) / 8;
-    if (x->plain) return no(why, "%s is copied, it cannot be plain", name);
     if (x->swizzle != 32 && x->swizzle != 64 && x->swizzle != 128)
         return no(why, "%s has lines of %d bytes; 32, 64 and 128 are right", name, x->swizzle);
     x->mn = !f->k_major;
@@ -79,9 +77,9 @@ static bool lay(const TProg *t, const Schedule *s, const MmaFactor *f, int rows,
 }
 
 /* K-major k is whole chunks and begins at one; MN-major rows. */
-static bool begins(const Mma *m, const MmaFactor *f, Str *why) {
+static bool begins(const Mma *m, const MmaFactor *f, const MmaSmem *x, Str *why) {
     int unit;
-    return mma_begins(m, f->load, &unit) ||
+    return x->plain || mma_begins(m, f->load, &unit) ||
            no(why, "%s begins at no multiple of 16 bytes", m->t->tensors.v[f->load->tensor].name);
 }
 
@@ -89,11 +87,16 @@ bool mma_sync_fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w,
     if (!nothing_else(s, why) || !share(s, w, why)) return false;
     if (m->size != 2) return no(why, "mma.sync multiplies bf16 and f16 here");
     if (m->sums > 1) return no(why, "several sums are wgmma's");
+    if (m->sums > 1) return no(why, "several sums of one loop are wgmma's");
     if (m->nest.blocks) return no(why, "blocks that are reduced are wgmma's");
     if (w->k != 32 && w->k != 64) return no(why, "a stage has 32 or 64 of k, not %d", w->k);
     if (!lay(t, s, &m->a, w->m, w->k, &w->a, why) || !lay(t, s, &m->b, w->n, w->k, &w->b, why) ||
-        !begins(m, &m->a, why) || !begins(m, &m->b, why))
+        !begins(m, &m->a, &w->a, why) || !begins(m, &m->b, &w->b, why))
         return false;
+    int ahead = (w->a.plain ? mma_copies(&w->a, s->threads).n : 0) +
+                (w->b.plain ? mma_copies(&w->b, s->threads).n : 0);
+    if (ahead > w->spare)
+        return no(why, "%d elements on their way in %d registers", ahead, w->spare);
     if (s->values.n != 2) return no(why, "only the factors are in shared memory");
     w->pair_rows = w->pair_cols = w->split = w->walk = 1;
     w->stage_bytes = w->a.bytes + w->b.bytes;

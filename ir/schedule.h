@@ -69,9 +69,9 @@
  * them. All warps are alike: `lanes` of m and n say how many stand side by side along each, and
  * threads is 32 times their product; a warp's part of the tile is a multiple of 16 x 16. k has 32
  * or 64 elements. Of the factors swizzle is the bytes of a line: K-major all k of a stage; MN-major
- * 32, 64 or 128. Values after the loop live in the accumulator's fragment, stores go from
- * registers. persistent: as above; without, there is a CTA for each tile, and several may share a
- * multiprocessor.
+ * 32, 64 or 128; with `plain` threads bring elements one by one, from any address and pitch. Values
+ * after the loop live in the accumulator's fragment, stores go from registers. persistent: as
+ * above; without, there is a CTA for each tile, and several may share a multiprocessor.
  *
  * A loop over blocks by mma.sync: one role, "mma", of groups of 4 warps, with the registers of a
  * thread, which say how many CTAs a multiprocessor holds. A warp has 16 of each 64 rows of its

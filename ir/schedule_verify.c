@@ -183,8 +183,8 @@ static void verify_pipeline(Verify *v) {
              x->buffers >= 0 && x->slabs >= 0 && x->swizzle >= 0 &&
                  (x->swizzle & (x->swizzle - 1)) == 0,
              "%%%d: buffers %d, swizzle %d", x->value, x->buffers, x->swizzle);
-        need(v, !x->plain || (s->mul == MUL_wgmma && x->place == PLACE_smem),
-             "%%%d is plain, but not in smem for wgmma", x->value);
+        need(v, !x->plain || (s->mul != MUL_fma && x->place == PLACE_smem),
+             "%%%d is plain, but not in smem for tensor cores", x->value);
     }
     for (int k = 0; k < s->ops.n; k++) {
         const SOp *o = &s->ops.v[k];

@@ -10,15 +10,18 @@
 
 typedef struct MmaTile {
     int bm, bn, warp_rows, warp_cols;
-    int ctas;  /* of a multiprocessor */
-    bool swap; /* rows of the tile are the program's columns */
+    int ctas;   /* of a multiprocessor */
+    bool swap;  /* rows of the tile are the program's columns */
+    bool plain; /* factors of any pitch and address */
 } MmaTile;
 
 /* Warps of 64 x 64 read least of shared memory for what they multiply. */
 static const MmaTile tiles[] = {
-    {128, 256, 2, 4, 1, false}, {256, 128, 4, 2, 1, false}, {128, 128, 2, 2, 2, false},
-    {64, 128, 2, 2, 2, false},  {64, 64, 2, 2, 2, false},   {64, 16, 4, 1, 2, true},
-    {16, 64, 1, 4, 2, false},
+    {128, 256, 2, 4, 1, false, false}, {256, 128, 4, 2, 1, false, false},
+    {128, 128, 2, 2, 2, false, false}, {64, 128, 2, 2, 2, false, false},
+    {64, 64, 2, 2, 2, false, false},   {64, 16, 4, 1, 2, true, false},
+    {16, 64, 1, 4, 2, false, false},   {128, 128, 4, 2, 1, false, true},
+    {64, 64, 4, 2, 1, false, true},
 };
 enum { TILES = sizeof tiles / sizeof *tiles, BEST = 2 };
 
@@ -30,13 +33,13 @@ static int threads_of(const MmaTile *c) {
 
 static int stages_of(const Target *t, const MmaTile *c, int k) {
     int smem = c->ctas > 1 ? (t->smem + RESERVED) / c->ctas - RESERVED : t->smem;
-    int n = smem / ((c->bm + c->bn) * k * SIZE);
-    return n < STAGES_MOST ? n : STAGES_MOST;
+    int n = smem / ((c->bm + c->bn) * k * SIZE), most = c->plain ? STAGES_WANTED : STAGES_MOST;
+    return n < most ? n : most;
 }
 
 /* Deep stages have fewer barriers, but three of them must fit. */
 static int stage_k(const Target *t, const MmaTile *c) {
-    return stages_of(t, c, 64) >= STAGES_WANTED ? 64 : 32;
+    return !c->plain && stages_of(t, c, 64) >= STAGES_WANTED ? 64 : 32;
 }
 
 /* ---- price ---------------------------------------------------------------------------------- */
@@ -45,6 +48,9 @@ static int stage_k(const Target *t, const MmaTile *c) {
  * gives; percent of the peak that products reach; picoseconds that an element takes after the
  * loop; nanoseconds of start and exit. */
 enum { SHARED_RATE = 180, CACHE_RATE = 45, PEAK = 85, OUT_PS = 100, START_NS = 3000 };
+/* Picoseconds that a multiprocessor takes to read and write an element alone: two instructions of a
+ * warp for 32, at 1.4 GHz. */
+enum { PLAIN_PS = 45 };
 
 static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
     return ix_div(p, ix_add(p, x, ix_const(p, by - 1)), ix_const(p, by));
@@ -58,7 +64,8 @@ static int64_t stage_ps(const Target *t, const MmaTile *c, int k) {
     double read = (double)(rows + cols) * k * SIZE * c->warp_rows * c->warp_cols;
     double shared = (read + moved) / SHARED_RATE * 1e3, cache = moved / CACHE_RATE * 1e3;
     double most = mma > shared ? mma : shared;
-    return (int64_t)(most > cache ? most : cache);
+    if (most < cache) most = cache;
+    return (int64_t)(most + (c->plain ? moved / SIZE * PLAIN_PS : 0));
 }
 
 static const Ix *count_tiles(const Gemm *g, const MmaTile *c) {
@@ -93,9 +100,10 @@ static void lay(Arena *a, Schedule *s, int axis, int tile, int warps) {
     vec_push(a, &s->axes, x);
 }
 
-static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int k, int stages) {
-    SValue v = {.value = f->load->id, .place = PLACE_smem, .buffers = stages, .swizzle = 128};
-    if (f->k_major) v.swizzle = k * SIZE;
+static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int k, int stages,
+                    bool plain) {
+    SValue v = {.value = f->load->id, .place = PLACE_smem, .buffers = stages, .plain = plain};
+    v.swizzle = f->k_major || plain ? k * SIZE : 128;
     while (!f->k_major && rows % (v.swizzle / SIZE)) v.swizzle /= 2;
     vec_push(a, &s->values, v);
 }
@@ -103,7 +111,8 @@ static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int k, 
 static Schedule *make(Arena *a, const Gemm *g, const Target *t, const MmaTile *c) {
     Schedule *s = ARENA_NEW(a, Schedule);
     int k = stage_k(t, c), stages = stages_of(t, c, k);
-    s->name = arena_printf(a, "mma_%s%dx%d", c->swap ? "swap_" : "", c->bm, c->bn);
+    const char *how = c->swap ? "swap_" : c->plain ? "plain_" : "";
+    s->name = arena_printf(a, "mma_%s%dx%d", how, c->bm, c->bn);
     s->target = t->name;
     s->move = MOVE_cpasync;
     s->mul = MUL_mma;
@@ -113,8 +122,8 @@ static Schedule *make(Arena *a, const Gemm *g, const Target *t, const MmaTile *c
     lay(a, s, mma_axis(&g->m, c->swap ? g->m.cols : g->m.rows), c->bm, c->warp_rows);
     lay(a, s, mma_axis(&g->m, c->swap ? g->m.rows : g->m.cols), c->bn, c->warp_cols);
     lay(a, s, mma_axis(&g->m, g->m.k), k, 1);
-    in_smem(a, s, &g->m.a, c->swap ? c->bn : c->bm, k, stages);
-    in_smem(a, s, &g->m.b, c->swap ? c->bm : c->bn, k, stages);
+    in_smem(a, s, &g->m.a, c->swap ? c->bn : c->bm, k, stages, c->plain);
+    in_smem(a, s, &g->m.b, c->swap ? c->bm : c->bn, k, stages, c->plain);
     s->cost = price(g, t, c);
     return s;
 }
@@ -139,11 +148,13 @@ static void propose(PassCtx *cx, Step *step, const Gemm *g, const Target *t) {
         }
     }
     bool known = ix_is_const(c[0].cost, NULL);
-    for (int i = 0, kept = 0; i < TILES && kept < (known ? BEST : TILES); i++) {
+    for (int i = 0, kept = 0, plain = 0; i < TILES; i++) {
+        int *n = c[i].tile->plain ? &plain : &kept; /* one for all layouts */
+        if (known && *n >= (c[i].tile->plain ? 1 : BEST)) continue;
         Schedule *s = make(cx->arena, g, t, c[i].tile);
         if (!gemm_fits_tier(step->tile, s)) continue;
         vec_push(cx->arena, &step->schedules, s);
-        kept++;
+        ++*n;
     }
 }
 

@@ -12,6 +12,9 @@
  * next stage is whole, and none reads this one any more. It reads the next stage's first pairs, and
  * makes the other half.
  *
+ * Factors that cp.async cannot take (plain) are read in the first step and written before the warps
+ * meet.
+ *
  * A tile has a stage at least: of a sum of nothing all is beyond the end, and 0. After the loop the
  * sums lie as those of wgmma do (wgmma_tile.c), and what follows is the same code.
  */
@@ -62,6 +65,7 @@ static Slots stage(Mm *m, const MmNext *n, Slots at, MmPairs *p, Val *sum) {
             ptx_copy_commit(w->l);
             wait_stage(m);
             products(m, &now, sum, 0, cols / 2);
+            mm_put(m);
             ptx_barrier(w->l);
             mm_read(m, next.read, 0, p);
         }
@@ -144,6 +148,7 @@ static MmNext begin_copies(Mm *m, MmNext first) {
     Val slot = wg_phi(l, l->i32, i32c(l, 0), before);
     MmNext n = mm_phi(m, &first, before);
     mm_copy(m, &n, slot, 0, 1);
+    mm_put(m);
     ptx_copy_commit(l);
     MmNext after = mm_after(m, &n);
     Val next = LLVMBuildAdd(l->b, slot, i32c(l, w->t.stage_bytes), "");

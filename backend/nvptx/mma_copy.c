@@ -4,11 +4,11 @@
  *
  * What lies beyond rows or k is not read, and 0 in shared memory. The guards see to it that lines
  * begin at, and are, multiples of 16 bytes, so a copy is whole or nothing. Behind the last tile all
- * copies are nothing.
+ * copies are nothing. Elements of plain factors are held until the stage before is read.
  */
 #include "backend/nvptx/mma_int.h"
 
-enum { SIZE = 2, CHUNK = 16, FACTORS = 2 };
+enum { SIZE = 2, FACTORS = 2 };
 
 static Val add32(Lower *l, Val a, int by) {
     return by ? LLVMBuildAdd(l->b, a, i32c(l, by), "") : a;
@@ -27,7 +27,7 @@ static void find_copy(Mm *m, MmCopy *x, int begin) {
     const TTensor *t = &l->t->tensors.v[x->f->load->tensor];
     x->c = mma_copies(s, l->s->threads);
     Val number = LLVMBuildURem(l->b, w->tid, i32c(l, x->c.per_line), "");
-    x->chunk = LLVMBuildMul(l->b, number, i32c(l, CHUNK), "");
+    x->chunk = LLVMBuildMul(l->b, number, i32c(l, x->c.chunk), "");
     x->line = LLVMBuildUDiv(l->b, w->tid, i32c(l, x->c.per_line), "");
     x->box = i32c(l, 0);
     if (s->mn && x->c.apart > w->t.k) {
@@ -167,13 +167,31 @@ static void copy_one(Mm *m, const MmCopy *x, const MmNext *n, const MmAt *at, Va
     Val there = LLVMBuildICmp(l->b, LLVMIntSGT, left, i32c(l, lines), "");
     Val apart = LLVMBuildMul(l->entry, x->pitch, LLVMConstInt(l->i64, (unsigned)x->c.apart, 0), "");
     for (int i = 0; i < steps; i++) from = LLVMBuildAdd(l->b, from, apart, "");
-    Val bytes = LLVMBuildSelect(l->b, there, i32c(l, CHUNK), i32c(l, 0), "");
-    ptx_copy16(l, LLVMBuildAdd(l->b, x->to, slot, ""), lines * s->swizzle + box * s->box_bytes,
-               from, (int64_t)box * s->swizzle, bytes, 0);
+    int far = lines * s->swizzle + box * s->box_bytes;
+    int64_t in_line = (int64_t)box * s->swizzle;
+    Val to = LLVMBuildAdd(l->b, x->to, slot, "");
+    if (s->plain) {
+        MmHeld held = {LLVMBuildAdd(l->b, to, i32c(l, far), ""),
+                       ptx_load_early(l, from, in_line, there)};
+        vec_push(l->arena, &m->held, held);
+        return;
+    }
+    Val bytes = LLVMBuildSelect(l->b, there, i32c(l, x->c.chunk), i32c(l, 0), "");
+    ptx_copy16(l, to, far, from, in_line, bytes, 0);
+}
+
+void mm_put(Mm *m) {
+    for (int i = 0; i < m->held.n; i++)
+        ptx_store_shared(m->w.l, SIZE, m->held.v[i].to, m->held.v[i].v);
+    m->held.n = 0;
 }
 
 void mm_copy(Mm *m, const MmNext *n, Val slot, int part, int parts) {
     int first = m->x[0].c.n, all = first + m->x[1].c.n;
+    if (m->w.t.a.plain || m->w.t.b.plain) { /* the sooner the better */
+        if (part) return;
+        parts = 1;
+    }
     for (int j = all * part / parts; j < all * (part + 1) / parts; j++) {
         int i = j >= first;
         copy_one(m, &m->x[i], n, &n->x[i], slot, i ? j - first : j);

@@ -37,8 +37,14 @@ typedef struct MmPairs {
     Val a[MM_BLOCKS][4], b[MM_BLOCKS][4];
 } MmPairs;
 
+/* An element of a plain factor, and where it goes. */
+typedef struct MmHeld {
+    Val to, v;
+} MmHeld;
+
 typedef struct Mm {
     Wg w;
+    VEC(MmHeld) held;
     MmCopy x[2];
     Val lane_a, lane_b; /* i32: what the lane names of a warp's first rows, in the first stage */
     Val warp_row, warp_col; /* i32: which of the tile's warps it is */
@@ -52,6 +58,7 @@ void mm_phi_next(Mm *m, const MmNext *phi, const MmNext *n);
 MmNext mm_after(Mm *m, const MmNext *n); /* of the stage after it */
 /* The part-th of `parts` parts of a thread's copies, to the stage at byte `slot`, i32. */
 void mm_copy(Mm *m, const MmNext *n, Val slot, int part, int parts);
+void mm_put(Mm *m); /* what is held since, to where it goes */
 
 /* mma_read.c: pairs of step `step` of the stage at byte `slot`. */
 Val mm_swizzle(Lower *l, const MmaSmem *s, Val line); /* i32: what is xored in a line */

@@ -79,6 +79,8 @@ void ptx_mma(Lower *l, DType type, const Val *a, const Val *b, Val *acc);
  * after a barrier. */
 void ptx_copy16(Lower *l, Val to, int to_offset, Val from, int64_t offset, Val bytes, int ahead);
 void ptx_copy_commit(Lower *l);
+/* 16 bits of global memory, 0 where pred does not hold; read here, and not where they are used. */
+Val ptx_load_early(Lower *l, Val from, int64_t offset, Val pred);
 void ptx_copy_wait(Lower *l, int pending);
 
 #endif

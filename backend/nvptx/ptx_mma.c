@@ -50,6 +50,13 @@ void ptx_copy16(Lower *l, Val to, int to_offset, Val from, int64_t offset, Val b
     str_free(&text);
 }
 
+Val ptx_load_early(Lower *l, Val from, int64_t offset, Val pred) {
+    const char *text = arena_printf(
+        l->arena, "mov.b16 $0, 0;\n\t@$2 ld.global.nc.u16 $0, [$1+%lld];", (long long)offset);
+    Val arg[2] = {from, pred};
+    return ptx_asm(l, text, "=&h,l,b", ASM_EFFECT, l->i16, arg, 2);
+}
+
 static void group(Lower *l, const char *text) {
     ptx_asm(l, text, "~{memory}", ASM_EFFECT, LLVMVoidTypeInContext(l->cx), NULL, 0);
 }

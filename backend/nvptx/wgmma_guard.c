@@ -109,11 +109,12 @@ static void guard_copied(Wg *w, Kernel *k, const MmaFactor *f) {
 static void guard_factors(Wg *w, Kernel *k, bool rows, const MmaSmem *s) {
     for (int n = 0; n < s->parts; n++) {
         const MmaFactor *f = mma_factor_at(&w->m, rows, n);
-        if (s->plain)
-            guard_plain(w, k, f);
-        else if (w->l->s->move == MOVE_cpasync)
+        bool copied = w->l->s->move == MOVE_cpasync;
+        if (copied && !s->plain)
             guard_copied(w, k, f);
-        else
+        else if (s->plain && !copied)
+            guard_plain(w, k, f);
+        else if (!copied)
             wg_guard_map_in(w, k, &w->m, f->load);
     }
 }
