@@ -25,7 +25,7 @@ static bool nothing_else(const Schedule *s, Str *why) {
 }
 
 /* Registers: the sums, two sets of what a step of 16 k multiplies, and all others. */
-static bool share(const Schedule *s, MmaTiles *w, Str *why) {
+static bool share(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     int warps = w->warp_rows * w->warp_cols;
     if (s->threads != 32 * warps || warps < 2 || warps > 16)
         return no(why, "%d threads for %d warps, of which there are 2 to 16", s->threads, warps);
@@ -35,8 +35,9 @@ static bool share(const Schedule *s, MmaTiles *w, Str *why) {
     w->groups = 1;
     w->block_rows = ROWS;
     w->group_rows = w->m / w->warp_rows, w->group_cols = w->n / w->warp_cols;
-    int sums = w->group_rows * w->group_cols / 32;
-    int pairs = w->group_rows / 4 + w->group_cols / 4;
+    w->blocks = w->group_rows / ROWS * w->a.parts, w->width = w->group_cols * w->b.parts;
+    int sums = w->group_rows * w->group_cols / 32 * m->sums;
+    int pairs = 4 * w->blocks + w->width / 4;
     int most = REGS / s->threads / 8 * 8;
     w->mma_regs = most < REGS_MOST ? most : REGS_MOST;
     w->spare = w->mma_regs - sums - 2 * pairs - OTHERS;
@@ -50,7 +51,7 @@ MmaCopies mma_copies(const MmaSmem *s, int threads) {
     MmaCopies c = {.chunk = s->plain ? SIZE : CHUNK};
     c.per_line = s->swizzle / c.chunk;
     c.apart = threads / c.per_line;
-    c.n = s->bytes / s->swizzle / c.apart;
+    c.n = s->part / s->swizzle / c.apart;
     return c;
 }
 
@@ -68,36 +69,40 @@ static bool lay(const TProg *t, const Schedule *s, const MmaFactor *f, int rows,
         return no(why, "%d rows of %s do not cut into boxes of %d", rows, name, x->box);
     x->boxes = rows / x->box;
     x->box_bytes = (x->mn ? k : rows) * x->swizzle;
-    x->bytes = x->boxes * x->box_bytes;
+    x->part = x->boxes * x->box_bytes;
+    x->bytes = x->parts * x->part;
     MmaCopies c = mma_copies(x, s->threads);
-    bool even = c.apart % 8 == 0 && c.n && c.n * c.apart * x->swizzle == x->bytes;
+    bool even = c.apart % 8 == 0 && c.n && c.n * c.apart * x->swizzle == x->part;
     if (even && x->mn) even = k % c.apart == 0 || c.apart % k == 0;
     return even ||
-           no(why, "%d threads do not share %d bytes of %s evenly", s->threads, x->bytes, name);
+           no(why, "%d threads do not share %d bytes of %s evenly", s->threads, x->part, name);
 }
 
 /* K-major k is whole chunks and begins at one; MN-major rows. */
-static bool begins(const Mma *m, const MmaFactor *f, const MmaSmem *x, Str *why) {
+static bool begins(const Mma *m, bool rows, const MmaSmem *x, Str *why) {
     int unit;
-    return x->plain || mma_begins(m, f->load, &unit) ||
-           no(why, "%s begins at no multiple of 16 bytes", m->t->tensors.v[f->load->tensor].name);
+    for (int n = 0; n < mma_factors(m, rows); n++) {
+        const TInst *load = mma_factor_at(m, rows, n)->load;
+        if (!x->plain && !mma_begins(m, load, &unit))
+            return no(why, "%s begins at no multiple of 16 bytes",
+                      m->t->tensors.v[load->tensor].name);
+    }
+    return true;
 }
 
 bool mma_sync_fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
-    if (!nothing_else(s, why) || !share(s, w, why)) return false;
+    if (!nothing_else(s, why) || !share(s, m, w, why)) return false;
     if (m->size != 2) return no(why, "mma.sync multiplies bf16 and f16 here");
-    if (m->sums > 1) return no(why, "several sums are wgmma's");
-    if (m->sums > 1) return no(why, "several sums of one loop are wgmma's");
     if (m->nest.blocks) return no(why, "blocks that are reduced are wgmma's");
     if (w->k != 32 && w->k != 64) return no(why, "a stage has 32 or 64 of k, not %d", w->k);
     if (!lay(t, s, &m->a, w->m, w->k, &w->a, why) || !lay(t, s, &m->b, w->n, w->k, &w->b, why) ||
-        !begins(m, &m->a, &w->a, why) || !begins(m, &m->b, &w->b, why))
+        !begins(m, true, &w->a, why) || !begins(m, false, &w->b, why))
         return false;
-    int ahead = (w->a.plain ? mma_copies(&w->a, s->threads).n : 0) +
-                (w->b.plain ? mma_copies(&w->b, s->threads).n : 0);
+    int ahead = (w->a.plain ? w->a.parts * mma_copies(&w->a, s->threads).n : 0) +
+                (w->b.plain ? w->b.parts * mma_copies(&w->b, s->threads).n : 0);
     if (ahead > w->spare)
         return no(why, "%d elements on their way in %d registers", ahead, w->spare);
-    if (s->values.n != 2) return no(why, "only the factors are in shared memory");
+    if (s->values.n != 1 + m->sums) return no(why, "only the factors are in shared memory");
     w->pair_rows = w->pair_cols = w->split = w->walk = 1;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     w->smem = w->stages * w->stage_bytes;

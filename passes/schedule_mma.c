@@ -31,15 +31,25 @@ static int threads_of(const MmaTile *c) {
     return 32 * c->warp_rows * c->warp_cols;
 }
 
-static int stages_of(const Target *t, const MmaTile *c, int k) {
+/* Rows and columns that all sums have together. */
+static int height(const Gemm *g, const MmaTile *c) {
+    return c->bm * mma_factors(&g->m, !c->swap);
+}
+
+static int width(const Gemm *g, const MmaTile *c) {
+    return c->bn * mma_factors(&g->m, c->swap);
+}
+
+static int stages_of(const Gemm *g, const Target *t, const MmaTile *c, int k) {
     int smem = c->ctas > 1 ? (t->smem + RESERVED) / c->ctas - RESERVED : t->smem;
-    int n = smem / ((c->bm + c->bn) * k * SIZE), most = c->plain ? STAGES_WANTED : STAGES_MOST;
+    int n = smem / ((height(g, c) + width(g, c)) * k * SIZE);
+    int most = c->plain ? STAGES_WANTED : STAGES_MOST;
     return n < most ? n : most;
 }
 
 /* Deep stages have fewer barriers, but three of them must fit. */
-static int stage_k(const Target *t, const MmaTile *c) {
-    return !c->plain && stages_of(t, c, 64) >= STAGES_WANTED ? 64 : 32;
+static int stage_k(const Gemm *g, const Target *t, const MmaTile *c) {
+    return !c->plain && stages_of(g, t, c, 64) >= STAGES_WANTED ? 64 : 32;
 }
 
 /* ---- price ---------------------------------------------------------------------------------- */
@@ -57,10 +67,11 @@ static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
 }
 
 /* Picoseconds that a stage of k takes a multiprocessor. */
-static int64_t stage_ps(const Target *t, const MmaTile *c, int k) {
-    double flops = 2.0 * c->bm * c->bn * k, moved = (double)(c->bm + c->bn) * k * SIZE;
+static int64_t stage_ps(const Gemm *g, const Target *t, const MmaTile *c, int k) {
+    double flops = 2.0 * height(g, c) * width(g, c) * k;
+    double moved = (double)(height(g, c) + width(g, c)) * k * SIZE;
     double mma = flops / (t->bf16_tflops * PEAK / 100) * t->sms;
-    int rows = c->bm / c->warp_rows, cols = c->bn / c->warp_cols;
+    int rows = height(g, c) / c->warp_rows, cols = width(g, c) / c->warp_cols;
     double read = (double)(rows + cols) * k * SIZE * c->warp_rows * c->warp_cols;
     double shared = (read + moved) / SHARED_RATE * 1e3, cache = moved / CACHE_RATE * 1e3;
     double most = mma > shared ? mma : shared;
@@ -82,10 +93,10 @@ static const Ix *count_tiles(const Gemm *g, const MmaTile *c) {
 
 static const Ix *price(const Gemm *g, const Target *t, const MmaTile *c) {
     IxPool *p = g->t->ix;
-    int k = stage_k(t, c);
+    int k = stage_k(g, t, c);
     const Ix *stages = ix_max(p, ceil_div(p, g->t->axes.v[g->m.k].extent, k), ix_const(p, 1));
-    int64_t out = (int64_t)c->bm * c->bn * OUT_PS;
-    const Ix *tile = ix_mul(p, stages, ix_const(p, c->ctas * stage_ps(t, c, k)));
+    int64_t out = (int64_t)height(g, c) * width(g, c) * OUT_PS;
+    const Ix *tile = ix_mul(p, stages, ix_const(p, c->ctas * stage_ps(g, t, c, k)));
     const Ix *rounds = ceil_div(p, count_tiles(g, c), (int64_t)t->sms * c->ctas);
     const Ix *ps = ix_mul(p, rounds, ix_add(p, tile, ix_const(p, out)));
     const Ix *ns = ix_div(p, ps, ix_const(p, 1000));
@@ -100,17 +111,20 @@ static void lay(Arena *a, Schedule *s, int axis, int tile, int warps) {
     vec_push(a, &s->axes, x);
 }
 
-static void in_smem(Arena *a, Schedule *s, const MmaFactor *f, int rows, int k, int stages,
+static void in_smem(Arena *a, Schedule *s, const Mma *m, bool of_rows, int rows, int k, int stages,
                     bool plain) {
-    SValue v = {.value = f->load->id, .place = PLACE_smem, .buffers = stages, .plain = plain};
-    v.swizzle = f->k_major || plain ? k * SIZE : 128;
-    while (!f->k_major && rows % (v.swizzle / SIZE)) v.swizzle /= 2;
-    vec_push(a, &s->values, v);
+    for (int n = 0; n < mma_factors(m, of_rows); n++) {
+        const MmaFactor *f = mma_factor_at(m, of_rows, n);
+        SValue v = {.value = f->load->id, .place = PLACE_smem, .buffers = stages, .plain = plain};
+        v.swizzle = f->k_major || plain ? k * SIZE : 128;
+        while (!f->k_major && rows % (v.swizzle / SIZE)) v.swizzle /= 2;
+        vec_push(a, &s->values, v);
+    }
 }
 
 static Schedule *make(Arena *a, const Gemm *g, const Target *t, const MmaTile *c) {
     Schedule *s = ARENA_NEW(a, Schedule);
-    int k = stage_k(t, c), stages = stages_of(t, c, k);
+    int k = stage_k(g, t, c), stages = stages_of(g, t, c, k);
     const char *how = c->swap ? "swap_" : c->plain ? "plain_" : "";
     s->name = arena_printf(a, "mma_%s%dx%d", how, c->bm, c->bn);
     s->target = t->name;
@@ -122,8 +136,8 @@ static Schedule *make(Arena *a, const Gemm *g, const Target *t, const MmaTile *c
     lay(a, s, mma_axis(&g->m, c->swap ? g->m.cols : g->m.rows), c->bm, c->warp_rows);
     lay(a, s, mma_axis(&g->m, c->swap ? g->m.rows : g->m.cols), c->bn, c->warp_cols);
     lay(a, s, mma_axis(&g->m, g->m.k), k, 1);
-    in_smem(a, s, &g->m.a, c->swap ? c->bn : c->bm, k, stages, c->plain);
-    in_smem(a, s, &g->m.b, c->swap ? c->bm : c->bn, k, stages, c->plain);
+    in_smem(a, s, &g->m, true, c->swap ? c->bn : c->bm, k, stages, c->plain);
+    in_smem(a, s, &g->m, false, c->swap ? c->bm : c->bn, k, stages, c->plain);
     s->cost = price(g, t, c);
     return s;
 }
@@ -138,23 +152,47 @@ static bool cheaper(const Candidate *a, const Candidate *b) {
     return ix_is_const(a->cost, &x) && ix_is_const(b->cost, &y) && x < y;
 }
 
+enum { COLS = 16 }; /* of a warp, at the least */
+
+/* Several sums have the columns of the tile together; swapped, each has the few that there are. */
+static MmaTile shared(const Gemm *g, MmaTile t) {
+    int unit = COLS * t.warp_cols;
+    if (g->m.sums > 1 && !t.swap) {
+        t.bn = t.bn / g->m.sums / unit * unit;
+        if (!t.bn) t.bn = unit;
+    }
+    return t;
+}
+
+static bool among(const Candidate *c, int n, const MmaTile *t) {
+    for (int i = 0; i < n; i++)
+        if (c[i].tile->bm == t->bm && c[i].tile->bn == t->bn && c[i].tile->swap == t->swap &&
+            c[i].tile->plain == t->plain)
+            return true;
+    return false;
+}
+
 static void propose(PassCtx *cx, Step *step, const Gemm *g, const Target *t) {
     Candidate c[TILES];
+    MmaTile own[TILES];
+    int n = 0;
     for (int i = 0; i < TILES; i++) {
-        c[i] = (Candidate){&tiles[i], price(g, t, &tiles[i])};
-        for (int k = i; k > 0 && cheaper(&c[k], &c[k - 1]); k--) {
+        own[i] = shared(g, tiles[i]);
+        if (among(c, n, &own[i])) continue;
+        c[n] = (Candidate){&own[i], price(g, t, &own[i])};
+        for (int k = n++; k > 0 && cheaper(&c[k], &c[k - 1]); k--) {
             Candidate swap = c[k];
             c[k] = c[k - 1], c[k - 1] = swap;
         }
     }
     bool known = ix_is_const(c[0].cost, NULL);
-    for (int i = 0, kept = 0, plain = 0; i < TILES; i++) {
-        int *n = c[i].tile->plain ? &plain : &kept; /* one for all layouts */
-        if (known && *n >= (c[i].tile->plain ? 1 : BEST)) continue;
+    for (int i = 0, kept = 0, plain = 0; i < n; i++) {
+        int *of = c[i].tile->plain ? &plain : &kept; /* one for all layouts */
+        if (known && *of >= (c[i].tile->plain ? 1 : BEST)) continue;
         Schedule *s = make(cx->arena, g, t, c[i].tile);
         if (!gemm_fits_tier(step->tile, s)) continue;
         vec_push(cx->arena, &step->schedules, s);
-        ++*n;
+        ++*of;
     }
 }
 

@@ -245,21 +245,30 @@ static Tile shared(const Gemm *g, Tile t) {
     return t;
 }
 
+/* Would it have the name of the other? */
+static bool same_tile(const Tile *a, const Tile *b) {
+    return a->kind == b->kind && a->bm == b->bm && a->bn == b->bn && a->plain == b->plain &&
+           tile_pair_rows(a) == tile_pair_rows(b) && tile_pair_cols(a) == tile_pair_cols(b) &&
+           a->split == b->split;
+}
+
 /* A product with a vector is as narrow as can be, and narrow tiles store from registers: of all
  * layouts, only those of the factors need a tile more. */
 static void consider(const Gemm *g, Candidate *list, int *n, Tile t) {
     t = shared(g, t);
+    for (int i = 0; i < *n; i++)
+        if (same_tile(&list[i].tile, &t)) return;
     if (g->vector && tile_groups(&t) > 1) return;
     if (g->vector) t.always = t.plain;
     if ((t.sums & g->sums) && !gemm_splits_in_vain(g, &t)) add(g, list, n, t);
 }
 
 static bool in_table(const Gemm *g, const Tile *t) {
-    for (int i = 0; i < TILES; i++)
-        if ((tiles[i].sums & g->sums) && tiles[i].kind == t->kind && tiles[i].bm == t->bm &&
-            shared(g, tiles[i]).bn == t->bn && tile_pair_rows(&tiles[i]) == tile_pair_rows(t) &&
-            tile_pair_cols(&tiles[i]) == tile_pair_cols(t) && tiles[i].split == t->split)
-            return true;
+    for (int i = 0; i < TILES; i++) {
+        Tile x = shared(g, tiles[i]);
+        x.plain = t->plain;
+        if ((x.sums & g->sums) && same_tile(&x, t)) return true;
+    }
     return false;
 }
 

@@ -26,7 +26,7 @@ enum { STEP = 16 };
  * need not be fetched again. */
 static void products(Mm *m, const MmPairs *p, Val *sum, int from, int to) {
     Wg *w = &m->w;
-    int blocks = w->t.group_rows / STEP, per_block = w->t.group_cols / 2;
+    int blocks = w->t.blocks, per_block = w->t.width / 2;
     for (int j = from; j < to; j++)
         for (int n = 0; n < blocks; n++) {
             int i = j % 2 ? blocks - 1 - n : n;
@@ -54,7 +54,7 @@ static void wait_stage(Mm *m) {
 /* One stage; p: its first pairs, then the next one's. */
 static Slots stage(Mm *m, const MmNext *n, Slots at, MmPairs *p, Val *sum) {
     Wg *w = &m->w;
-    int steps = w->t.k / STEP, cols = w->t.group_cols / 8;
+    int steps = w->t.k / STEP, cols = w->t.width / 8;
     Slots next = next_slot(m, at);
     MmPairs now = *p;
     for (int s = 0; s < steps; s++) {
@@ -78,11 +78,11 @@ static Slots stage(Mm *m, const MmNext *n, Slots at, MmPairs *p, Val *sum) {
 /* ---- the main loop -------------------------------------------------------------------------- */
 
 static int rows_words(const Mm *m) {
-    return m->w.t.group_rows / STEP;
+    return m->w.t.blocks;
 }
 
 static int cols_words(const Mm *m) {
-    return m->w.t.group_cols / STEP;
+    return m->w.t.width / STEP;
 }
 
 static void phi_pairs(Mm *m, MmPairs *p, LLVMBasicBlockRef before) {
@@ -191,9 +191,7 @@ static void tiles(Mm *m) {
     Val more = LLVMBuildICmp(l->b, LLVMIntULT, tile, uniform32(w, wg_tile_total(w)), "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, body);
-    Acc acc = {.n = w->t.group_rows * w->t.group_cols / 32, .cols = w->t.group_cols};
-    acc.v = ARENA_ARRAY(l->arena, Val, acc.n);
-    acc.line = w->t.group_cols / 2, acc.next = acc.n;
+    Acc acc = wg_acc(w);
     Slots next = multiply(m, &n, at, &acc);
     rest(m, tile, &acc);
     wg_phi_next(l, tile, LLVMBuildAdd(l->b, tile, w->stride, ""));

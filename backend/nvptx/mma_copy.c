@@ -1,4 +1,4 @@
-/* mma_copy.c - stages of both factors, from global to shared memory by cp.async. Each thread has
+/* mma_copy.c - stages of all factors, from global to shared memory by cp.async. Each thread has
  * its share of every stage (ir/mma_sync.c) and runs ahead of the products across tiles: after a
  * tile's last stage comes the first of the CTA's next tile.
  *
@@ -8,7 +8,7 @@
  */
 #include "backend/nvptx/mma_int.h"
 
-enum { SIZE = 2, FACTORS = 2 };
+enum { SIZE = 2 };
 
 static Val add32(Lower *l, Val a, int by) {
     return by ? LLVMBuildAdd(l->b, a, i32c(l, by), "") : a;
@@ -43,12 +43,19 @@ static void find_copy(Mm *m, MmCopy *x, int begin) {
     x->pitch = LLVMBuildMul(l->entry, pitch, LLVMConstInt(l->i64, SIZE, 0), "");
 }
 
+static void add_factors(Mm *m, bool rows, const MmaSmem *s, int begin) {
+    const Mma *of = &m->w.m;
+    for (int n = 0; n < s->parts; n++) {
+        MmCopy *x = &m->x[m->factors++];
+        *x = (MmCopy){.f = mma_factor_at(of, rows, n), .s = s, .axis = rows ? of->rows : of->cols};
+        find_copy(m, x, begin + n * s->part);
+    }
+}
+
 void mm_find_copies(Mm *m) {
     Wg *w = &m->w;
-    m->x[0] = (MmCopy){.f = &w->m.a, .s = &w->t.a, .axis = w->m.rows};
-    m->x[1] = (MmCopy){.f = &w->m.b, .s = &w->t.b, .axis = w->m.cols};
-    find_copy(m, &m->x[0], 0);
-    find_copy(m, &m->x[1], w->t.a.bytes);
+    add_factors(m, true, &w->t.a, 0);
+    add_factors(m, false, &w->t.b, w->t.a.bytes);
 }
 
 /* ---- where ---------------------------------------------------------------------------------- */
@@ -81,14 +88,14 @@ MmNext mm_first(Mm *m, Val tile) {
     wg_decode(w, tile, &row0, &col0);
     wg_open_one(w, w->m.rows, row0);
     wg_open_one(w, w->m.cols, col0);
-    for (int i = 0; i < FACTORS; i++) n.x[i] = at_tile(m, &m->x[i], there);
+    for (int i = 0; i < m->factors; i++) n.x[i] = at_tile(m, &m->x[i], there);
     return n;
 }
 
 MmNext mm_phi(Mm *m, const MmNext *n, LLVMBasicBlockRef before) {
     Lower *l = m->w.l;
     MmNext p = {wg_phi(l, l->i32, n->tile, before), wg_phi(l, l->i32, n->k_left, before), {{0}}};
-    for (int i = 0; i < FACTORS; i++)
+    for (int i = 0; i < m->factors; i++)
         p.x[i] = (MmAt){wg_phi(l, l->i64, n->x[i].from, before),
                         wg_phi(l, l->i32, n->x[i].left, before)};
     return p;
@@ -98,7 +105,7 @@ void mm_phi_next(Mm *m, const MmNext *phi, const MmNext *n) {
     Lower *l = m->w.l;
     wg_phi_next(l, phi->tile, n->tile);
     wg_phi_next(l, phi->k_left, n->k_left);
-    for (int i = 0; i < FACTORS; i++) {
+    for (int i = 0; i < m->factors; i++) {
         wg_phi_next(l, phi->x[i].from, n->x[i].from);
         wg_phi_next(l, phi->x[i].left, n->x[i].left);
     }
@@ -109,7 +116,7 @@ MmNext mm_after(Mm *m, const MmNext *n) {
     Lower *l = w->l;
     MmNext go = *n;
     go.k_left = add32(l, n->k_left, -w->t.k);
-    for (int i = 0; i < FACTORS; i++) {
+    for (int i = 0; i < m->factors; i++) {
         const MmCopy *x = &m->x[i];
         Val by = LLVMConstInt(l->i64, (unsigned)(w->t.k * SIZE), 0);
         if (x->s->mn)
@@ -187,13 +194,14 @@ void mm_put(Mm *m) {
 }
 
 void mm_copy(Mm *m, const MmNext *n, Val slot, int part, int parts) {
-    int first = m->x[0].c.n, all = first + m->x[1].c.n;
+    int all = 0, before = 0;
+    for (int i = 0; i < m->factors; i++) all += m->x[i].c.n;
     if (m->w.t.a.plain || m->w.t.b.plain) { /* the sooner the better */
         if (part) return;
         parts = 1;
     }
-    for (int j = all * part / parts; j < all * (part + 1) / parts; j++) {
-        int i = j >= first;
-        copy_one(m, &m->x[i], n, &n->x[i], slot, i ? j - first : j);
-    }
+    int from = all * part / parts, to = all * (part + 1) / parts;
+    for (int i = 0; i < m->factors; before += m->x[i++].c.n)
+        for (int j = 0; j < m->x[i].c.n; j++)
+            if (before + j >= from && before + j < to) copy_one(m, &m->x[i], n, &n->x[i], slot, j);
 }

@@ -6,6 +6,8 @@
 
 #include "backend/nvptx/wgmma_int.h"
 
+enum { MM_FACTORS = 1 + MMA_SUMS };
+
 /* What a thread copies of a factor (ir/mma_sync.c). i32 but for the pitch. */
 typedef struct MmCopy {
     const MmaFactor *f;
@@ -27,7 +29,7 @@ typedef struct MmAt {
 typedef struct MmNext {
     Val tile;   /* i32 */
     Val k_left; /* i32: elements from the stage on */
-    MmAt x[2];
+    MmAt x[MM_FACTORS];
 } MmNext;
 
 /* Pairs of 16-bit elements that a step of 16 k multiplies, as ptx_mma has them: of each 16 rows 4
@@ -45,7 +47,8 @@ typedef struct MmHeld {
 typedef struct Mm {
     Wg w;
     VEC(MmHeld) held;
-    MmCopy x[2];
+    MmCopy x[MM_FACTORS];
+    int factors;
     Val lane_a, lane_b; /* i32: what the lane names of a warp's first rows, in the first stage */
     Val warp_row, warp_col; /* i32: which of the tile's warps it is */
 } Mm;

@@ -60,11 +60,12 @@ void mm_find_lanes(Mm *m) {
 
 static void read_factor(Mm *m, const MmaSmem *s, Val lane, int rows, int step, Val to[][4]) {
     Lower *l = m->w.l;
-    for (int r = 0; r < rows; r += ROWS) {
+    for (int i = 0; i < s->parts * rows / ROWS; i++) {
+        int r = i * ROWS % rows, part = i * ROWS / rows * s->part;
         int in_line = s->mn ? r % s->box * SIZE : step * STEP * SIZE;
         int far = s->mn ? r / s->box * s->box_bytes + step * STEP * s->swizzle : r * s->swizzle;
         Val from = in_line ? LLVMBuildXor(l->b, lane, i32c(l, in_line), "") : lane;
-        ptx_ldmatrix(l, 4, s->mn, from, far, to[r / ROWS]);
+        ptx_ldmatrix(l, 4, s->mn, from, part + far, to[i]);
     }
 }
 

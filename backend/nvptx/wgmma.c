@@ -71,8 +71,9 @@ Wgmma wg_batch(const Wg *w) {
 /* Sums differ in the columns of the accumulator, or in its rows. */
 Acc wg_acc(const Wg *w) {
     int line = w->t.width / 2, n = w->t.blocks * line;
-    int next = w->m.of_rows ? w->t.group_rows / 64 * line : w->t.n / 2;
-    return (Acc){n, ARENA_ARRAY(w->l->arena, Val, n), w->t.n, line, next};
+    int cols = w->t.group_cols, blocks = w->t.group_rows / w->t.block_rows;
+    int next = w->m.of_rows ? blocks * line : cols / 2;
+    return (Acc){n, ARENA_ARRAY(w->l->arena, Val, n), cols, line, next};
 }
 
 /* Sums the tile's products into `acc`; the last batch is still pending. *last: its stage. */
