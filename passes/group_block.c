@@ -123,8 +123,12 @@ static bool has_nibbles(const Group *gr, const GroupStep *s) {
 
 /* Where its factors are in memory, or are stored there. */
 static bool is_fast(const Group *gr, const GroupRead *r) {
-    if (!r->product || !(gr->target->has & TGT_W) || gr->strict) return false;
-    return block_is_fast(gr->g, gr->g->nodes.v[r->node], gr->store);
+    int cores = gr->target->has & (TGT_W | TGT_M);
+    if (!r->product || !cores || gr->strict) return false;
+    const Node *n = gr->g->nodes.v[r->node];
+    bool half = dtype_bits(gr->g->nodes.v[n->in[0].node]->type) == 16;
+    if (!(cores & TGT_W) && (!half || !r->here)) return false; /* fp8 and blocks are wgmma's */
+    return block_is_fast(gr->g, n, gr->store);
 }
 
 static bool has(const IntList *list, int x) {
