@@ -352,12 +352,16 @@ static void map_with(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int 
     vec_push(cx->arena, &step->schedules, s);
 }
 
+/* Of a long chain half as much at once, and no more variants: arithmetic covers the loads, and code
+ * takes time to make. */
 static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
+    enum { LONG = 100 }; /* instructions */
     int64_t n;
-    int lanes = MAP, regs = vec > 1 ? 2 : 8;
+    bool is_long = f->t->body.inst.n > LONG;
+    int lanes = MAP, regs = (vec > 1 ? 2 : 8) / (is_long ? 2 : 1);
     if (!ix_is_const(f->t->axes.v[f->axis].extent, &n)) {
         map_with(cx, f, step, lanes, regs, vec);
-        if (f->t->ngrid == 1) return;
+        if (f->t->ngrid == 1 || is_long) return;
         map_with(cx, f, step, 32, 1, vec);
         if (vec > 1) map_with(cx, f, step, 8, 1, vec);
         return;
