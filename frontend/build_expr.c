@@ -116,8 +116,11 @@ static const Val *build_prim(Build *b, const Env *env, const Expr *x, Op op) {
     Env inner = minmax ? *env : value_env(env);
     int n = op_arity(op);
     const Val **in = ARENA_ARRAY(b->arena, const Val *, n);
-    for (int i = 0; i < n; i++)
-        in[i] = i < x->args.n ? build_expr(b, &inner, x->args.v[i]) : val_int(b, 0, x->span);
+    int missing = n - x->args.n; /* of rand's indices, the first ones */
+    for (int i = 0; i < n; i++) {
+        int k = i ? i - missing : 0;
+        in[i] = i && k < 1 ? val_int(b, 0, x->span) : build_expr(b, &inner, x->args.v[k]);
+    }
     const Val *r = minmax ? ix_minmax(b, env, op, in, x->span) : NULL;
     if (r) return r;
     const char *what = arena_printf(b->arena, "'%s'", x->name.s);
