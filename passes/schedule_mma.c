@@ -188,6 +188,7 @@ static void propose(PassCtx *cx, Step *step, const Gemm *g, const Target *t) {
     bool known = ix_is_const(c[0].cost, NULL);
     for (int i = 0, kept = 0, plain = 0; i < n; i++) {
         int *of = c[i].tile->plain ? &plain : &kept; /* one for all layouts */
+        if (g->vector && c[i].tile->bm * c[i].tile->bn > 64 * 64) continue;
         if (known && *of >= (c[i].tile->plain ? 1 : BEST)) continue;
         Schedule *s = make(cx->arena, g, t, c[i].tile);
         if (!gemm_fits_tier(step->tile, s)) continue;

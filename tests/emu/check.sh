@@ -95,7 +95,7 @@ gemm() {
 # mma.sync: tiles over edges, stages that are not full, fewer and more of them than there are slots.
 sync() {
     options=--arch=sm_80
-    products tests/gpu/gemm.fk two
+    products tests/gpu/gemm.fk two gated
     products tests/gpu/orders.fk nn tt heads
     products tests/gpu/sums.fk gated four
     options=--arch=sm_86
