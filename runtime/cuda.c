@@ -2,84 +2,14 @@
 // nothing here needs CUDA to build. Every call finds our context: the thread's own if it is
 // current, else ours is pushed and popped again, so threads that never saw CUDA may call, and
 // others keep what they had.
-#include "runtime/device.h"
+#include "runtime/cuda_int.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-// cuda.h's types, as far as the calls pass them; enums are ints in the ABI.
-typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUjit_option;
-typedef int CUstreamCaptureStatus, CUstreamCaptureMode;
-typedef int CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion;
-typedef int CUtensorMapFloatOOBfill;
-typedef uint32_t cuuint32_t;
-typedef uint64_t cuuint64_t;
-typedef struct CUtensorMap_st CUtensorMap;
-typedef unsigned long long CUdeviceptr;
-typedef struct CUctx_st *CUcontext;
-typedef struct CUmod_st *CUmodule;
-typedef struct CUfunc_st *CUfunction;
-typedef struct CUstream_st *CUstream;
-typedef struct CUevent_st *CUevent;
-typedef struct CUgraph_st *CUgraph;
-typedef struct CUgraphExec_st *CUgraphExec;
-
-typedef struct CUlaunchAttribute {
-    int id, pad;
-    union {
-        char room[64];
-        int value;
-    };
-} CUlaunchAttribute;
-typedef struct CUlaunchConfig {
-    unsigned grid[3], block[3], shared;
-    CUstream stream;
-    CUlaunchAttribute *attributes;
-    unsigned n;
-} CUlaunchConfig;
-
-enum { // their values, from cuda.h
-    ERROR_MEMORY = 2,
-    ERROR_STUB = 34,
-    ERROR_NO_DEVICE = 100,
-    ERROR_INVALID_DEVICE = 101,
-    ERROR_INVALID_IMAGE = 200,
-    ERROR_NO_BINARY = 209,
-    ERROR_INVALID_PTX = 218,
-    ERROR_UNSUPPORTED_PTX = 222,
-    ERROR_INVALID_SOURCE = 300,
-    ERROR_CAPTURE_FIRST = 900,
-    ERROR_CAPTURE_LAST = 908,
-
-    ATTRIBUTE_GRID_X = 5,
-    ATTRIBUTE_SM_COUNT = 16,
-    ATTRIBUTE_MAJOR = 75,
-    ATTRIBUTE_MINOR = 76,
-    ATTRIBUTE_SHARED = 97, // per block, opted in
-    FUNCTION_SHARED = 1,   // static
-    FUNCTION_MAX_DYNAMIC = 8,
-
-    JIT_ERROR_LOG = 5,
-    JIT_ERROR_LOG_SIZE = 6,
-    CAPTURE_THREAD = 1, // what other threads do is no matter
-    CAPTURE_RELAXED = 2,
-    STREAM_NON_BLOCKING = 1,
-
-    ATTRIBUTE_EARLY = 6, // programmatic stream serialization
-
-    MAP_INTERLEAVE_NONE = 0,
-    MAP_PROMOTION_128B = 2, // how much the second-level cache fetches
-    MAP_FILL_ZEROS = 0,
-    FIRST_TENSOR_MAPS = 90, // architecture
-};
-
-#define CU(name, version, need, args) CUresult(*name) args;
-static struct {
-#include "runtime/cuda.def"
-} cu;
-#undef CU
+CudaCalls fk_cu;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static fk_status opened;
@@ -95,8 +25,8 @@ static void open_driver(void) {
     enum { OPT, MUST };
     const char *missing = NULL;
 #define CU(name, version, need, args)                                                              \
-    *(void **)&cu.name = dlsym(lib, #name version);                                                \
-    if (!cu.name && need && !missing) missing = #name;
+    *(void **)&fk_cu.name = dlsym(lib, #name version);                                             \
+    if (!fk_cu.name && need && !missing) missing = #name;
 #include "runtime/cuda.def"
 #undef CU
     if (missing)
@@ -123,51 +53,31 @@ static fk_status status_of(CUresult r) {
     }
 }
 
-// FK_OK for 0, else the status and a text that names the call.
-static fk_status check(CUresult r, const char *call, FkError *error) {
+fk_status fk_cuda_check(CUresult r, const char *call, FkError *error) {
     const char *name = NULL, *text = NULL;
     if (!r) return FK_OK;
-    cu.cuGetErrorName(r, &name);
-    cu.cuGetErrorString(r, &text);
+    fk_cu.cuGetErrorName(r, &name);
+    fk_cu.cuGetErrorString(r, &text);
     return FK_FAIL(error, status_of(r), "%s: %s, %s (%d)", call, name ? name : "an unknown error",
                    text ? text : "no text", r);
 }
 
 // ---- contexts ----
 
-typedef struct {
-    CUcontext context;
-    CUdevice device;
-    bool primary; // retained by us
-    int64_t max_shared;
-    int driver, ptx; // versions: 12040, 84
-} Cuda;
-
-static fk_status enter(const Cuda *c, bool *pushed, FkError *error) {
+fk_status fk_cuda_enter(const Cuda *c, bool *pushed, FkError *error) {
     CUcontext now = NULL;
     *pushed = false;
-    fk_status s = check(cu.cuCtxGetCurrent(&now), "cuCtxGetCurrent", error);
+    fk_status s = fk_cuda_check(fk_cu.cuCtxGetCurrent(&now), "cuCtxGetCurrent", error);
     if (s || now == c->context) return s;
-    s = check(cu.cuCtxPushCurrent(c->context), "cuCtxPushCurrent", error);
+    s = fk_cuda_check(fk_cu.cuCtxPushCurrent(c->context), "cuCtxPushCurrent", error);
     *pushed = !s;
     return s;
 }
 
-static void leave(bool pushed) {
+void fk_cuda_leave(bool pushed) {
     CUcontext ours;
-    if (pushed) cu.cuCtxPopCurrent(&ours);
+    if (pushed) fk_cu.cuCtxPopCurrent(&ours);
 }
-
-// Runs one driver call in our context, as the body of a table function: its status.
-#define CALL(name, ...)                                                                            \
-    do {                                                                                           \
-        bool pushed_;                                                                              \
-        fk_status s_ = enter(self, &pushed_, error);                                               \
-        if (s_) return s_;                                                                         \
-        s_ = check(cu.name(__VA_ARGS__), #name, error);                                            \
-        leave(pushed_);                                                                            \
-        return s_;                                                                                 \
-    } while (0)
 
 // ---- opening ----
 
@@ -192,33 +102,33 @@ static fk_status find_context(Cuda *c, int index, FkError *error) {
     CUdevice device = -1;
     unsigned flags;
     int active = 0;
-    if (cu.cuCtxGetCurrent(&now) || (now && cu.cuCtxGetDevice(&device))) now = NULL;
+    if (fk_cu.cuCtxGetCurrent(&now) || (now && fk_cu.cuCtxGetDevice(&device))) now = NULL;
     if (now && index < 0) c->device = device;
     if (now && device == c->device) {
-        cu.cuDevicePrimaryCtxGetState(device, &flags, &active);
+        fk_cu.cuDevicePrimaryCtxGetState(device, &flags, &active);
         c->context = now;
         if (!active) return FK_OK;
     }
     CUcontext primary;
-    fk_status s =
-        check(cu.cuDevicePrimaryCtxRetain(&primary, c->device), "cuDevicePrimaryCtxRetain", error);
+    fk_status s = fk_cuda_check(fk_cu.cuDevicePrimaryCtxRetain(&primary, c->device),
+                                "cuDevicePrimaryCtxRetain", error);
     if (s) return s;
     c->primary = !c->context || c->context == primary;
-    if (!c->primary) cu.cuDevicePrimaryCtxRelease(c->device);
+    if (!c->primary) fk_cu.cuDevicePrimaryCtxRelease(c->device);
     if (c->primary) c->context = primary;
     return FK_OK;
 }
 
 static fk_status find_device(Cuda *c, int index, FkError *error) {
     int count = 0;
-    fk_status s = check(cu.cuInit(0), "cuInit", error);
-    if (!s) s = check(cu.cuDriverGetVersion(&c->driver), "cuDriverGetVersion", error);
-    if (!s) s = check(cu.cuDeviceGetCount(&count), "cuDeviceGetCount", error);
+    fk_status s = fk_cuda_check(fk_cu.cuInit(0), "cuInit", error);
+    if (!s) s = fk_cuda_check(fk_cu.cuDriverGetVersion(&c->driver), "cuDriverGetVersion", error);
+    if (!s) s = fk_cuda_check(fk_cu.cuDeviceGetCount(&count), "cuDeviceGetCount", error);
     if (s) return s;
     if (!count || index >= count)
         return FK_FAIL(error, FK_ERROR_NO_DEVICE, "there is no device cuda:%d: the machine has %d",
                        index < 0 ? 0 : index, count);
-    s = check(cu.cuDeviceGet(&c->device, index < 0 ? 0 : index), "cuDeviceGet", error);
+    s = fk_cuda_check(fk_cu.cuDeviceGet(&c->device, index < 0 ? 0 : index), "cuDeviceGet", error);
     if (!s) s = find_context(c, index, error);
     c->ptx = ptx_of(c->driver);
     return s;
@@ -226,7 +136,7 @@ static fk_status find_device(Cuda *c, int index, FkError *error) {
 
 static void cuda_close(void *self) {
     Cuda *c = self;
-    if (c->primary) cu.cuDevicePrimaryCtxRelease(c->device);
+    if (c->primary) fk_cu.cuDevicePrimaryCtxRelease(c->device);
     free(c);
 }
 
@@ -236,155 +146,19 @@ static fk_status cuda_facts(void *self, FkDeviceFacts *f, FkError *error) {
     static const int which[7] = {ATTRIBUTE_MAJOR,     ATTRIBUTE_MINOR,  ATTRIBUTE_SM_COUNT,
                                  ATTRIBUTE_SHARED,    ATTRIBUTE_GRID_X, ATTRIBUTE_GRID_X + 1,
                                  ATTRIBUTE_GRID_X + 2};
-    fk_status s = check(cu.cuDeviceGetName(f->info.name, sizeof f->info.name, c->device),
-                        "cuDeviceGetName", error);
+    fk_status s = fk_cuda_check(fk_cu.cuDeviceGetName(f->info.name, sizeof f->info.name, c->device),
+                                "cuDeviceGetName", error);
     for (int i = 0; i < 7 && !s; i++)
-        s = check(cu.cuDeviceGetAttribute(&v[i], which[i], c->device), "cuDeviceGetAttribute",
-                  error);
+        s = fk_cuda_check(fk_cu.cuDeviceGetAttribute(&v[i], which[i], c->device),
+                          "cuDeviceGetAttribute", error);
     f->info.dl = (DLDevice){kDLCUDA, c->device}; // a CUdevice is its ordinal
     f->info.arch = v[0] * 10 + v[1];
     f->info.sm_count = v[2];
     f->info.driver_version = c->driver;
     f->info.ptx_version = c->ptx;
     f->max_shared = c->max_shared = v[3];
-    f->tensor_maps = cu.cuTensorMapEncodeTiled && f->info.arch >= FIRST_TENSOR_MAPS;
+    f->tensor_maps = fk_cu.cuTensorMapEncodeTiled && f->info.arch >= FIRST_TENSOR_MAPS;
     for (int i = 0; i < 3; i++) f->max_grid[i] = v[4 + i];
-    return s;
-}
-
-// ---- memory, streams, events ----
-
-static fk_status cuda_memory(void *self, size_t *bytes_free, size_t *bytes_total, FkError *error) {
-    CALL(cuMemGetInfo, bytes_free, bytes_total);
-}
-
-static CUdeviceptr address(const void *p) {
-    return (CUdeviceptr)(uintptr_t)p;
-}
-
-static fk_status cuda_alloc(void *self, size_t bytes, void **ptr, FkError *error) {
-    CUdeviceptr p = 0;
-    bool pushed;
-    fk_status s = enter(self, &pushed, error);
-    if (s) return s;
-    s = check(cu.cuMemAlloc(&p, bytes), "cuMemAlloc", error);
-    leave(pushed);
-    *ptr = (void *)(uintptr_t)p;
-    return s;
-}
-
-static fk_status cuda_free(void *self, void *ptr, FkError *error) {
-    CALL(cuMemFree, address(ptr));
-}
-
-// A copy's call may return while its last part is still on the way to the device; a launch on a
-// stream of its own would not wait for that, so fk_copy does.
-static fk_status cuda_copy(void *self, void *dst, const void *src, size_t n, fk_copy_kind kind,
-                           FkError *error) {
-    bool pushed;
-    fk_status s = enter(self, &pushed, error);
-    if (s) return s;
-    if (kind == FK_TO_DEVICE)
-        s = check(cu.cuMemcpyHtoD(address(dst), src, n), "cuMemcpyHtoD", error);
-    if (kind == FK_FROM_DEVICE)
-        s = check(cu.cuMemcpyDtoH(dst, address(src), n), "cuMemcpyDtoH", error);
-    if (kind == FK_ON_DEVICE)
-        s = check(cu.cuMemcpyDtoD(address(dst), address(src), n), "cuMemcpyDtoD", error);
-    if (!s) s = check(cu.cuStreamSynchronize(NULL), "cuStreamSynchronize", error);
-    leave(pushed);
-    return s;
-}
-
-static fk_status cuda_clear(void *self, void *ptr, size_t bytes, void *stream, FkError *error) {
-    CALL(cuMemsetD8Async, address(ptr), 0, bytes, stream);
-}
-
-static fk_status cuda_stream_create(void *self, void **stream, FkError *error) {
-    CALL(cuStreamCreate, (CUstream *)stream, STREAM_NON_BLOCKING);
-}
-
-static fk_status cuda_stream_destroy(void *self, void *stream, FkError *error) {
-    CALL(cuStreamDestroy, stream);
-}
-
-static fk_status cuda_stream_sync(void *self, void *stream, FkError *error) {
-    CALL(cuStreamSynchronize, stream);
-}
-
-// The default stream answers with a capture error while another stream captures: as good as yes.
-static fk_status cuda_stream_capturing(void *self, void *stream, bool *capturing, FkError *error) {
-    CUstreamCaptureStatus now = 0;
-    bool pushed;
-    fk_status s = enter(self, &pushed, error);
-    if (s) return s;
-    s = check(cu.cuStreamIsCapturing(stream, &now), "cuStreamIsCapturing", error);
-    leave(pushed);
-    *capturing = now || s == FK_ERROR_CAPTURE;
-    return s == FK_ERROR_CAPTURE ? FK_OK : s;
-}
-
-// ---- graphs ----
-
-static bool has_graphs(void) {
-    return cu.cuStreamBeginCapture && cu.cuStreamEndCapture && cu.cuGraphInstantiateWithFlags &&
-           cu.cuGraphLaunch && cu.cuGraphExecDestroy && cu.cuGraphDestroy;
-}
-
-static fk_status cuda_graph_begin(void *self, void *stream, FkError *error) {
-    if (!has_graphs())
-        return FK_FAIL(error, FK_ERROR_UNSUPPORTED,
-                       "the driver has no graphs: they need CUDA 11.4 or later");
-    CALL(cuStreamBeginCapture, stream, CAPTURE_THREAD);
-}
-
-static fk_status cuda_graph_end(void *self, void *stream, void **graph, FkError *error) {
-    bool pushed;
-    CUgraph g = NULL;
-    CUgraphExec exec = NULL;
-    fk_status s = enter(self, &pushed, error);
-    if (s) return s;
-    s = check(cu.cuStreamEndCapture(stream, &g), "cuStreamEndCapture", error);
-    if (!s)
-        s = check(cu.cuGraphInstantiateWithFlags(&exec, g, 0), "cuGraphInstantiateWithFlags",
-                  error);
-    if (g) cu.cuGraphDestroy(g);
-    leave(pushed);
-    *graph = exec;
-    return s;
-}
-
-static fk_status cuda_graph_launch(void *self, void *graph, void *stream, FkError *error) {
-    CALL(cuGraphLaunch, graph, stream);
-}
-
-static void cuda_graph_free(void *self, void *graph) {
-    FkError error;
-    bool pushed;
-    if (enter(self, &pushed, &error)) return;
-    cu.cuGraphExecDestroy(graph);
-    leave(pushed);
-}
-
-static fk_status cuda_event_create(void *self, void **event, FkError *error) {
-    CALL(cuEventCreate, (CUevent *)event, 0);
-}
-
-static fk_status cuda_event_destroy(void *self, void *event, FkError *error) {
-    CALL(cuEventDestroy, event);
-}
-
-static fk_status cuda_event_record(void *self, void *event, void *stream, FkError *error) {
-    CALL(cuEventRecord, event, stream);
-}
-
-static fk_status cuda_event_elapsed(void *self, void *start, void *stop, float *ms,
-                                    FkError *error) {
-    bool pushed;
-    fk_status s = enter(self, &pushed, error);
-    if (s) return s;
-    s = check(cu.cuEventSynchronize(stop), "cuEventSynchronize", error);
-    if (!s) s = check(cu.cuEventElapsedTime(ms, start, stop), "cuEventElapsedTime", error);
-    leave(pushed);
     return s;
 }
 
@@ -393,7 +167,7 @@ static fk_status cuda_event_elapsed(void *self, void *start, void *stop, float *
 // Loading and unloading are "unsafe" calls that would break a capture anywhere in the process;
 // in relaxed mode they are not. Returns the thread's mode, to be exchanged back.
 static CUstreamCaptureMode relax(CUstreamCaptureMode mode) {
-    cu.cuThreadExchangeStreamCaptureMode(&mode);
+    fk_cu.cuThreadExchangeStreamCaptureMode(&mode);
     return mode;
 }
 
@@ -423,12 +197,13 @@ static fk_status cuda_module_load(void *self, const void *image, size_t size, bo
     CUmodule m = NULL;
     bool pushed;
     (void)size; // both kinds of image know their own length
-    fk_status s = enter(self, &pushed, error);
+    fk_status s = fk_cuda_enter(self, &pushed, error);
     if (s) return s;
     CUstreamCaptureMode mode = relax(CAPTURE_RELAXED);
-    s = check(cu.cuModuleLoadDataEx(&m, image, 2, options, values), "cuModuleLoadDataEx", error);
+    s = fk_cuda_check(fk_cu.cuModuleLoadDataEx(&m, image, 2, options, values), "cuModuleLoadDataEx",
+                      error);
     relax(mode);
-    leave(pushed);
+    fk_cuda_leave(pushed);
     log[sizeof log - 1] = 0;
     if (s) return explain(self, s, image, is_ptx, log, error);
     *module = m;
@@ -438,12 +213,12 @@ static fk_status cuda_module_load(void *self, const void *image, size_t size, bo
 static void cuda_module_unload(void *self, void *module) {
     FkError error;
     bool pushed;
-    if (enter(self, &pushed, &error)) return;
+    if (fk_cuda_enter(self, &pushed, &error)) return;
     CUstreamCaptureMode mode = relax(CAPTURE_RELAXED);
-    cu.cuCtxSynchronize(); // pending launches still read the code
-    cu.cuModuleUnload(module);
+    fk_cu.cuCtxSynchronize(); // pending launches still read the code
+    fk_cu.cuModuleUnload(module);
     relax(mode);
-    leave(pushed);
+    fk_cuda_leave(pushed);
 }
 
 // The function, and all the dynamic shared memory that its static part leaves, opted in once.
@@ -451,16 +226,17 @@ static fk_status get_function(const Cuda *c, CUmodule m, const char *name, FkFun
                               FkError *error) {
     CUfunction handle = NULL;
     int fixed = 0;
-    fk_status s = check(cu.cuModuleGetFunction(&handle, m, name), "cuModuleGetFunction", error);
+    fk_status s =
+        fk_cuda_check(fk_cu.cuModuleGetFunction(&handle, m, name), "cuModuleGetFunction", error);
     if (!s)
-        s = check(cu.cuFuncGetAttribute(&fixed, FUNCTION_SHARED, handle), "cuFuncGetAttribute",
-                  error);
+        s = fk_cuda_check(fk_cu.cuFuncGetAttribute(&fixed, FUNCTION_SHARED, handle),
+                          "cuFuncGetAttribute", error);
     int dynamic = (int)c->max_shared - fixed;
     if (!s)
-        s = check(cu.cuFuncSetAttribute(handle, FUNCTION_MAX_DYNAMIC, dynamic),
-                  "cuFuncSetAttribute", error);
-    if (!s && cu.cuFuncLoad)
-        s = check(cu.cuFuncLoad(handle), "cuFuncLoad", error); // not at first launch
+        s = fk_cuda_check(fk_cu.cuFuncSetAttribute(handle, FUNCTION_MAX_DYNAMIC, dynamic),
+                          "cuFuncSetAttribute", error);
+    if (!s && fk_cu.cuFuncLoad)
+        s = fk_cuda_check(fk_cu.cuFuncLoad(handle), "cuFuncLoad", error); // not at first launch
     *f = (FkFunction){handle, dynamic};
     return s;
 }
@@ -468,12 +244,12 @@ static fk_status get_function(const Cuda *c, CUmodule m, const char *name, FkFun
 static fk_status cuda_function(void *self, void *module, const char *name, FkFunction *f,
                                FkError *error) {
     bool pushed;
-    fk_status s = enter(self, &pushed, error);
+    fk_status s = fk_cuda_enter(self, &pushed, error);
     if (s) return s;
     CUstreamCaptureMode mode = relax(CAPTURE_RELAXED);
     s = get_function(self, module, name, f, error);
     relax(mode);
-    leave(pushed);
+    fk_cuda_leave(pushed);
     return s;
 }
 
@@ -495,7 +271,7 @@ static int map_swizzle(uint32_t bytes) {
 static fk_status cuda_tensor_map(void *self, const FkTmap *m, void *out, FkError *error) {
     static const cuuint32_t steps[FK_TMAP_RANK] = {1, 1, 1, 1, 1};
     int type = map_type(m->dtype);
-    if (!cu.cuTensorMapEncodeTiled || type < 0)
+    if (!fk_cu.cuTensorMapEncodeTiled || type < 0)
         return FK_FAIL(error, FK_ERROR_UNSUPPORTED, "no tensor map of DLPack code %u with %u bits",
                        m->dtype.code, m->dtype.bits);
     CALL(cuTensorMapEncodeTiled, out, type, m->rank, (void *)(uintptr_t)m->address, m->extent,
@@ -510,22 +286,23 @@ static CUresult launch_early(const FkFunction *f, const FkGrid *g, void **params
     early.value = 1;
     memcpy(c.grid, g->grid, sizeof c.grid);
     memcpy(c.block, g->block, sizeof c.block);
-    return cu.cuLaunchKernelEx(&c, f->handle, params, NULL);
+    return fk_cu.cuLaunchKernelEx(&c, f->handle, params, NULL);
 }
 
 static fk_status cuda_launch(void *self, const FkFunction *f, const FkGrid *g, void **params,
                              int n_params, void *call, void *stream, FkError *error) {
     bool pushed;
     (void)n_params, (void)call;
-    fk_status s = enter(self, &pushed, error);
+    fk_status s = fk_cuda_enter(self, &pushed, error);
     if (s) return s;
-    if (g->early && cu.cuLaunchKernelEx)
-        s = check(launch_early(f, g, params, stream), "cuLaunchKernelEx", error);
+    if (g->early && fk_cu.cuLaunchKernelEx)
+        s = fk_cuda_check(launch_early(f, g, params, stream), "cuLaunchKernelEx", error);
     else
-        s = check(cu.cuLaunchKernel(f->handle, g->grid[0], g->grid[1], g->grid[2], g->block[0],
-                                    g->block[1], g->block[2], g->shared, stream, params, NULL),
-                  "cuLaunchKernel", error);
-    leave(pushed);
+        s = fk_cuda_check(fk_cu.cuLaunchKernel(f->handle, g->grid[0], g->grid[1], g->grid[2],
+                                               g->block[0], g->block[1], g->block[2], g->shared,
+                                               stream, params, NULL),
+                          "cuLaunchKernel", error);
+    fk_cuda_leave(pushed);
     return s == FK_ERROR_DRIVER ? FK_ERROR_LAUNCH : s;
 }
 
@@ -533,23 +310,23 @@ static const FkDeviceOps cuda_ops = {
     .abi = FK_DEVICE_ABI,
     .close = cuda_close,
     .facts = cuda_facts,
-    .memory = cuda_memory,
-    .alloc = cuda_alloc,
-    .free = cuda_free,
-    .copy = cuda_copy,
-    .clear = cuda_clear,
-    .stream_create = cuda_stream_create,
-    .stream_destroy = cuda_stream_destroy,
-    .stream_sync = cuda_stream_sync,
-    .stream_capturing = cuda_stream_capturing,
-    .graph_begin = cuda_graph_begin,
-    .graph_end = cuda_graph_end,
-    .graph_launch = cuda_graph_launch,
-    .graph_free = cuda_graph_free,
-    .event_create = cuda_event_create,
-    .event_destroy = cuda_event_destroy,
-    .event_record = cuda_event_record,
-    .event_elapsed = cuda_event_elapsed,
+    .memory = fk_cuda_memory,
+    .alloc = fk_cuda_alloc,
+    .free = fk_cuda_free,
+    .copy = fk_cuda_copy,
+    .clear = fk_cuda_clear,
+    .stream_create = fk_cuda_stream_create,
+    .stream_destroy = fk_cuda_stream_destroy,
+    .stream_sync = fk_cuda_stream_sync,
+    .stream_capturing = fk_cuda_stream_capturing,
+    .graph_begin = fk_cuda_graph_begin,
+    .graph_end = fk_cuda_graph_end,
+    .graph_launch = fk_cuda_graph_launch,
+    .graph_free = fk_cuda_graph_free,
+    .event_create = fk_cuda_event_create,
+    .event_destroy = fk_cuda_event_destroy,
+    .event_record = fk_cuda_event_record,
+    .event_elapsed = fk_cuda_event_elapsed,
     .module_load = cuda_module_load,
     .module_unload = cuda_module_unload,
     .function = cuda_function,
