@@ -9,11 +9,13 @@
 
 Val ptx_map_address(Lower *l, const char *kernel, int param); /* of a by-value parameter */
 void ptx_map_prefetch(Lower *l, Val map);
-Val ptx_opaque(Lower *l, Val v);     /* i32; as it is, but LLVM does not know that */
-Val ptx_vote_any(Lower *l, Val v);   /* i1: of a warp */
-Val ptx_elected(Lower *l);           /* i1: one thread of a warp, and ptxas knows it */
-void ptx_rolled(Lower *l);           /* first in a loop: ptxas does not unroll it */
-Val ptx_shfl_first(Lower *l, Val v); /* i32 of lane 0: uniform in a warp, and ptxas knows it */
+Val ptx_opaque(Lower *l, Val v);          /* i32; as it is, but LLVM does not know that */
+Val ptx_vote_any(Lower *l, Val v);        /* i1: of a warp */
+Val ptx_vote_ballot(Lower *l, Val v);     /* i32: bits of a warp's lanes */
+Val ptx_first_lane(Lower *l, Val ballot); /* i32: of its bits, of which there are some */
+Val ptx_elected(Lower *l);                /* i1: one thread of a warp, and ptxas knows it */
+void ptx_rolled(Lower *l);                /* first in a loop: ptxas does not unroll it */
+Val ptx_shfl_first(Lower *l, Val v);      /* i32 of lane 0: uniform in a warp, and ptxas knows it */
 Val ptx_shfl_from(Lower *l, Val v, Val lane); /* the same of another lane */
 void ptx_setmaxnreg(Lower *l, int regs, bool more);
 

@@ -180,19 +180,17 @@ void on_need(On *on, int id) {
 }
 
 /* Everything but what leads to a step or to a condition that is looked at in whole blocks. */
-static void keep(On *on, int id);
-
-static void keep_ix(On *on, const Ix *x) {
-    if (x->kind == IX_VALUE) keep(on, (int)x->num);
-    for (int k = 0; k < x->n; k++) keep_ix(on, x->arg[k]);
+static void keep_ix(On *on, bool *drops, const Ix *x) {
+    if (x->kind == IX_VALUE) on_keep(on, drops, (int)x->num);
+    for (int k = 0; k < x->n; k++) keep_ix(on, drops, x->arg[k]);
 }
 
-static void keep(On *on, int id) {
+void on_keep(On *on, bool *drops, int id) {
     const TInst *i = on->l->def[id];
-    if (!on->dropped[id]) return;
-    on->dropped[id] = false;
-    for (int k = 0; i && k < i->nargs; k++) keep(on, i->args[k]);
-    for (int k = 0; i && k < i->nix; k++) keep_ix(on, i->ix[k]);
+    if (!drops[id]) return;
+    drops[id] = false;
+    for (int k = 0; i && k < i->nargs; k++) on_keep(on, drops, i->args[k]);
+    for (int k = 0; i && k < i->nix; k++) keep_ix(on, drops, i->ix[k]);
 }
 
 static void find_dropped(On *on) {
@@ -202,9 +200,9 @@ static void find_dropped(On *on) {
     for (int k = 0; k < on->o.body.n; k++) {
         const OnlineInst *x = &on->o.body.v[k];
         if (x->i->kind != T_STEP) continue;
-        keep(on, x->i->args[1]);
+        on_keep(on, on->dropped, x->i->args[1]);
         for (int g = 0; g < x->guards.n; g++)
-            if (!on_pick_drops(on, x->guards.v[g])) keep(on, x->guards.v[g]);
+            if (!on_pick_drops(on, x->guards.v[g])) on_keep(on, on->dropped, x->guards.v[g]);
     }
 }
 
@@ -243,6 +241,7 @@ static void facts(On *on) {
     on->scrub_hi = hi != l->t->axes.v[o->j].extent;
     for (int p = 0; p < o->nproducts; p++) on->scrub_hi |= o->product[p].where.page > 0;
     on_page_facts(on);
+    on_bits_facts(on);
     on_index_facts(on);
     on->varies = on->t.out.picked && online_bounds_vary(o);
     find_dropped(on);

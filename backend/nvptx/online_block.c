@@ -111,9 +111,9 @@ static void emit(On *on, const OnBlock *b, const OnSlab *p, const TInst *i) {
         emit_inst(on->l, i);
 }
 
-/* Not needed in a block where all conditions that could be known hold. */
+/* Not needed in a block: votes tell it, or all conditions that could be known hold. */
 static bool left_out(const On *on, const OnBlock *b, const TInst *i) {
-    return b->held && i->id >= 0 && on->dropped[i->id];
+    return i->id >= 0 && (on->told_only[i->id] || (b->held && on->dropped[i->id]));
 }
 
 static void load_words(On *on, OnBlock *b, OnSlab *p) {
@@ -160,6 +160,7 @@ static void emit_turn(On *on, const OnBlock *b, const OnSlab *p, enum Turn turn)
 }
 
 void on_block_early(On *on, OnBlock *b) {
+    on_bits_open(on, b);
     for (int p = 0; p < b->slabs; p++) {
         on_slab_enter(on, &b->slab[p]);
         emit_turn(on, b, &b->slab[p], EARLY);
@@ -235,7 +236,14 @@ static void track(On *on, OnBlock *b, OnState *s) {
     for (int k = 0; k < on->o.nrows; k++) {
         if (!on_tracks(on, k)) continue;
         const OnlineInst *step = on_step(on, on->o.row[k].step);
-        for (int p = 0; p < b->slabs; p++) {
+        bool bits = on_bits_say(on, b, step);
+        for (int r = 0; r < on->held && bits; r++)
+            for (int w = 0; w * 128 < on->t.j; w++) {
+                Val word = on_bits_word(on, b, r, w);
+                Val in = LLVMBuildICmp(l->b, LLVMIntNE, word, i32c(l, 0), "");
+                s->any[k][r] = LLVMBuildOr(l->b, s->any[k][r], in, "");
+            }
+        for (int p = 0; p < b->slabs && !bits; p++) {
             on_slab_enter(on, &b->slab[p]);
             for (int r = 0; r < on->held; r++)
                 for (int c = 0; c < b->slab[p].cols / 4; c++) {

@@ -227,7 +227,7 @@ void on_index_facts(On *on) {
     }
     for (int k = 0; k < on->o.body.n; k++) {
         const TInst *i = on->o.body.v[k].i;
-        if (i->kind != T_LOAD || !on->words[i->id]) continue;
+        if (i->kind != T_LOAD || !on->words[i->id] || on->told_only[i->id]) continue;
         int rows = l->deps[i->id] >> on->o.rows & 1 ? on->held : 1;
         on->word_regs += rows * dtype_bits(l->t->tensors.v[i->tensor].type) / 16;
     }

@@ -94,6 +94,9 @@ typedef struct On {
     DType factor_type[ONLINE_PRODUCTS];
     bool lags;              /* all frames do */
     bool varies;            /* blocks are picked, and bounds of j vary along rows as data like */
+    bool *told;             /* per value: a condition that votes tell (online_bits.c), */
+    VEC(int) votes;         /* these; */
+    bool *told_only;        /* per value: only such need it */
     bool *dropped;          /* per value: only conditions need it that hold in whole blocks */
     Val *side_lo, *side_hi; /* per value: of who picks, least and greatest in the tile */
     OnNear near[ON_NEAR];
@@ -159,10 +162,11 @@ enum { SLABS = 8 };
 typedef struct OnBlock {
     bool masked, first;
     bool bases;  /* functions near 0 wait for the vote; maxima of them are those of their bases */
+    bool told;   /* bits say what votes tell, too */
     bool held;   /* conditions that can be known (online_pick.c) hold */
     Val next;    /* i32: where blocks are picked, the word of the next */
     Val at, col; /* i32, i64: the thread's first column */
-    Val in[ROWS_HELD][ON_BITS]; /* bits: elements within the bounds; where masked */
+    Val in[ROWS_HELD][ON_BITS]; /* bits: elements within the bounds, told; where masked or told */
     Val *score[ONLINE_SCORES];
     OnSlab slab[SLABS];
     int slabs, loaded;                      /* loaded: of how many all words were */
@@ -196,9 +200,12 @@ OnRanges on_ranges(const On *on);
 void on_set_ranges(On *on, const OnRanges *r);
 void on_decode(On *on, Val item);
 void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi);
-Val on_clamp32(On *on, Val v);      /* i64 to i32, of what is nearly in range */
-Val on_past_bars(On *on);           /* i32: behind all barriers */
+Val on_clamp32(On *on, Val v); /* i64 to i32, of what is nearly in range */
+Val on_past_bars(On *on);      /* i32: behind all barriers */
+/* Clears marks of a value, and of what it needs. */
+void on_keep(On *on, bool *drops, int id);
 void on_need(On *on, int id);       /* marks what a step without a frame needs */
+void on_make(On *on, int id);       /* makes a value and what it needs, unless they are there */
 void on_emit_value(On *on, int id); /* and what it needs, unless it is there */
 
 /* ---- online_next.c ---- */
@@ -340,6 +347,14 @@ const OnlineInst *on_step(const On *on, const TInst *step);
 /* ---- online_mask.c ---- */
 void on_mask_facts(On *on);
 void on_mask_open(On *on, OnBlock *b);
+
+/* ---- online_bits.c: conditions that votes tell ---- */
+void on_bits_facts(On *on);
+void on_bits_open(On *on, OnBlock *b);
+/* Do bits say it all, of a step? Those of a row, and no others. */
+bool on_bits_say(const On *on, const OnBlock *b, const OnlineInst *x);
+Val on_bits_word(On *on, const OnBlock *b, int row, int word);
+
 void on_mask(On *on, const OnBlock *b, const OnSlab *p); /* in the open slab: frames' elements */
 /* i1: is an element in the domain of a step? NULL: yes. */
 Val on_condition(On *on, const OnBlock *b, const OnSlab *p, const OnlineInst *x, int r, int c);

@@ -171,7 +171,7 @@ void on_mask_open(On *on, OnBlock *b) {
 static Val within(On *on, const OnBlock *b, const OnSlab *p, int r, int c) {
     Lower *l = on->l;
     int at = p->from / 4 + c;
-    if (!b->masked) return NULL;
+    if (!b->masked && !b->told) return NULL;
     Val bit = LLVMConstInt(l->i32, (uint64_t)1 << at % WORD, 0);
     bit = LLVMBuildAnd(l->b, b->in[r][at / WORD], bit, "");
     return LLVMBuildICmp(l->b, LLVMIntNE, bit, i32c(l, 0), "");
@@ -183,6 +183,7 @@ Val on_condition(On *on, const OnBlock *b, const OnSlab *p, const OnlineInst *x,
     AxisSet mask = frag_live(l, axis_bit(on->o.rows) | axis_bit(on->o.j));
     int n = l->axis[on->o.j].count;
     for (int g = 0; g < x->guards.n; g++) {
+        if (on->told[x->guards.v[g]]) continue;
         if (b->held && on_pick_drops(on, x->guards.v[g])) continue;
         Frag f = value_of(l, x->guards.v[g]);
         Val in = f.v[frag_at(l, mask, r * n + c, f.mask)];

@@ -95,12 +95,26 @@ void on_scrub_end(On *on, const OnState *s, Val i, bool end) {
 
 enum { WORD = 32 };
 
+static void note_bits(On *on, OnBlock *b, int p) {
+    Lower *l = on->l;
+    for (int w = 0; w < on->t.used_words; w++)
+        for (int r = 0; r < on->held; r++) {
+            Val bits = on_bits_word(on, b, r, w), row = l->axis[on->o.rows].in[r];
+            if (row) bits = LLVMBuildSelect(l->b, row, bits, i32c(l, 0), "");
+            b->used[p][w] = LLVMBuildOr(l->b, b->used[p][w], bits, "");
+        }
+}
+
 /* Bits of the thread's columns that its rows have, `words` words. */
 void on_scrub_note(On *on, OnBlock *b, int p) {
     Lower *l = on->l;
     if (!on->o.product[p].holes) return;
     const OnlineInst *step = on_step(on, on->o.product[p].step);
     for (int w = 0; w < on->t.used_words; w++) b->used[p][w] = i32c(l, 0);
+    if (on_bits_say(on, b, step)) {
+        note_bits(on, b, p);
+        return;
+    }
     for (int k = 0; k < b->slabs; k++) {
         OnSlab *slab = &b->slab[k];
         on_slab_enter(on, slab);

@@ -131,20 +131,22 @@ static void bounds_of_all(On *on) {
     on->lo_least = in_j(on, lo), on->hi_most = in_j(on, hi);
 }
 
-/* What the bounds of j need of what stands before the loop. */
-static void emit_needed(On *on, const Ix *x);
+/* The values that x reads, by `emit`. */
+static void emit_values(On *on, const Ix *x, void (*emit)(On *, int)) {
+    if (x->kind == IX_VALUE) emit(on, (int)x->num);
+    for (int k = 0; k < x->n; k++) emit_values(on, x->arg[k], emit);
+}
 
-void on_emit_value(On *on, int id) {
+void on_make(On *on, int id) {
     const TInst *i = on->l->def[id];
-    if (!i || on->l->value[id].n || on->l->deps[id] >> on->o.rows & 1) return; /* of rows: later */
-    for (int k = 0; k < i->nargs; k++) on_emit_value(on, i->args[k]);
-    for (int k = 0; k < i->nix; k++) emit_needed(on, i->ix[k]);
+    if (!i || on->l->value[id].n) return;
+    for (int k = 0; k < i->nargs; k++) on_make(on, i->args[k]);
+    for (int k = 0; k < i->nix; k++) emit_values(on, i->ix[k], on_make);
     emit_inst(on->l, i);
 }
 
-static void emit_needed(On *on, const Ix *x) {
-    if (x->kind == IX_VALUE) on_emit_value(on, (int)x->num);
-    for (int k = 0; k < x->n; k++) emit_needed(on, x->arg[k]);
+void on_emit_value(On *on, int id) {
+    if (!(on->l->deps[id] >> on->o.rows & 1)) on_make(on, id); /* of rows: later */
 }
 
 void on_place(On *on, Val tile) {
@@ -175,8 +177,8 @@ void on_open(On *on, Val tile) {
     Lower *l = on->l;
     memset(l->value, 0, sizeof *l->value * (size_t)(l->t->nvalues + 1));
     on_place(on, tile);
-    emit_needed(on, on->o.loop->lo);
-    emit_needed(on, on->o.loop->hi);
+    emit_values(on, on->o.loop->lo, on_emit_value); /* what the bounds need that stands before */
+    emit_values(on, on->o.loop->hi, on_emit_value);
 }
 
 void on_decode(On *on, Val item) {

@@ -25,6 +25,16 @@ Val ptx_vote_any(Lower *l, Val v) {
     return ptx_intrinsic(l, l->b, "llvm.nvvm.vote.any.sync", NULL, 0, arg, 2);
 }
 
+Val ptx_vote_ballot(Lower *l, Val v) {
+    Val arg[2] = {LLVMConstInt(l->i32, 0xffffffffu, 0), v};
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.vote.ballot.sync", NULL, 0, arg, 2);
+}
+
+Val ptx_first_lane(Lower *l, Val ballot) {
+    Val arg[2] = {ballot, LLVMConstInt(l->i1, 1, 0)};
+    return ptx_intrinsic(l, l->b, "llvm.cttz", &l->i32, 1, arg, 2);
+}
+
 Val ptx_opaque(Lower *l, Val v) {
     return ptx_asm(l, "mov.b32 $0, $1;", "=r,r", ASM_EFFECT, l->i32, &v, 1);
 }

@@ -36,6 +36,9 @@ program prefix " where j < pre[b] or j <= i" "pre: i32[B]"
 program kept " where j <= i and keep[b, j]" "keep: bool[B, T]"
 program unlike " where j <= i and keep[b, j]" "keep: bool[B, T]" " where j <= i"
 
+program documents " where iq[b, i] == ik[b, j] and j <= i" "iq: i32[B, S], ik: i32[B, T]"
+program later " where iq[b, i] <= ik[b, j] and j <= i" "iq: i32[B, S], ik: i32[B, T]"
+
 # ---- right ----
 for m in *.fkm; do
     "$build/fkrun" --list "$m" | grep -o 'variant=online[^ ]*' | sort -u > variants
@@ -74,18 +77,25 @@ blocks 10 steep 128x128_lag32_persistent 256 512       # 1, 2, 3, 4
 blocks 2 below 128x80_lag16 128 80                     # rows that need none: the group makes none
 
 # ---- masks ----
-zeros() { # OPERATOR COUNT PROGRAM: elements that become 0, beside the few of frames
+counted() { # LINES OPERATOR COUNT PROGRAM: of its kernel
     checks=$((checks + 1))
     local n
-    n=$("$build/fkc" --ptxas=none --no-expect --bind=E=64 --emit=ptx "$3.fk" -o - |
-        sed -n '/entry f_0_online_128x128_lag32(/,/^}/p' | grep -c 'selp.f32.*0f00000000')
-    [ "$n" "$1" "$2" ] && return
+    n=$("$build/fkc" --ptxas=none --no-expect --bind=E=64 --emit=ptx "$4.fk" -o - |
+        sed -n '/entry f_0_online_128x128_lag32(/,/^}/p' | grep -c "$1")
+    [ "$n" "$2" "$3" ] && return
     bad=$((bad + 1))
-    echo "WRONG: $3 makes $n elements 0, not $1 $2"
+    echo "WRONG: $4 has $n of $1, not $2 $3"
 }
+zeros() { counted 'selp.f32.*0f00000000' "$@"; } # elements that become 0, beside the few of frames
+ballots() { counted 'vote.sync.ballot' "$@"; }   # conditions that a warp's votes tell
 zeros -lt 64 causal # exp(-inf - frame) is
 zeros -lt 64 window
 zeros -lt 64 kept
 zeros -gt 100 unlike # a frame's elements are not those of each sum
+ballots -gt 0 kept
+ballots -gt 0 documents
+ballots -eq 0 unlike # not of all sums
+ballots -eq 0 later  # rows may have 16 numbers, of which none need be equal
+ballots -eq 0 causal
 echo "$checks checks, $bad wrong"
 [ $bad -eq 0 ]
