@@ -151,6 +151,7 @@ typedef struct OnlineTiles {
     bool beside;  /* all groups have the same 64 rows, and columns beside each other */
     int cols;     /* columns of a tile */
     bool sync;    /* mma.sync and cp.async, by all warps (sm_80): no loader, no barriers of bytes */
+    bool late;    /* with sync: a block's products are made after the next one's scores */
     int j;        /* elements of a block */
     int stages;   /* buffers of what is loaded for each block */
     int ahead;    /* buffers of what is loaded for a tile */

@@ -181,8 +181,9 @@ static bool read_tiles(const Schedule *s, const Online *o, OnlineTiles *w, Str *
 static int registers(const Online *o, const OnlineTiles *w) {
     int sums = o->nproducts * w->out.n / 2;
     int each = w->out.group_rows / 64;
-    if (w->sync) return (sums + (o->nscores + o->nfactors) * w->j / 2 - w->j / 2) * each;
-    return sums + o->nscores * w->j / 2 + o->nfactors * w->j / 4;
+    if (w->sync && !w->late)
+        return (sums + (o->nscores + o->nfactors) * w->j / 2 - w->j / 2) * each;
+    return (sums + o->nscores * w->j / 2 + o->nfactors * w->j / 4) * each;
 }
 
 /* Stores through shared memory, as in mma.h. */
@@ -264,6 +265,19 @@ bool online_copies(const Online *o, Str *why) {
     return true;
 }
 
+/* Are products a stage behind scores? All of them, or none. */
+static bool read_late(const Schedule *s, const Online *o, OnlineTiles *w, Str *why) {
+    if (!w->sync || !s->ops.n) return true;
+    for (int k = 0; k < s->ops.n; k++)
+        for (int p = 0; p < o->nproducts; p++)
+            w->late |= s->ops.v[k].value == o->product[p].mul->id && s->ops.v[k].stage == 1;
+    if (!w->late || w->stages < 2)
+        return no(why, "products are a stage behind, with two buffers of a block at least");
+    for (int p = 0; p < o->nproducts; p++)
+        if (o->product[p].holes) return no(why, "products with holes are made at once");
+    return true;
+}
+
 /* What is built for TMA and mbarriers alone. */
 static bool fits_sync(const Schedule *s, const Online *o, const OnlineTiles *w, Str *why) {
     int lines = s->threads / (LINE / 16); /* that threads copy together */
@@ -294,6 +308,7 @@ bool online_schedule(Arena *a, const TProg *t, const Schedule *s, Online *o, Onl
     if (out->picked && s->split > 1) return no(why, "blocks that are picked are not split");
     if (s->cluster[0] > 1 || s->cluster[1] > 1 || s->promote)
         return no(why, "clusters and promotion are not built here");
+    if (!read_late(s, o, w, why)) return false;
     w->spare = out->mma_regs - registers(o, w);
     if (w->spare < (w->sync ? 40 : 24))
         return no(why, "%d registers of %d for sums and a block", registers(o, w), out->mma_regs);

@@ -70,19 +70,25 @@ static const int ladder[LADDER] = {64, 128, 256, 512};
 /* By mma.sync and cp.async. What a warp reads of shared memory for each of its rows halves where it
  * has 32 of them: that, not the tensor core, is what 16 rows wait for (a block of 16 by 16 elements
  * is 4 cycles to read, and 2 or 4 instructions of 1.6 to 2 cycles). Registers: as many CTAs of a
- * multiprocessor as those leave, 65536 in all. percent: from this alone, not measured. */
+ * multiprocessor as those leave, 65536 in all. percent: from this alone, not measured. Those that
+ * ptxas may spoil (192 registers of sums and a block, or 176 and a block's factors) come after some
+ * that it does not: few of them are tried. */
 static const Shape sync_shapes[] = {
-    {NARROW, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 168, .percent = 55,
+    {NARROW, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 55,
      .tile = 3000, .masked = 900},
     {NARROW, .groups = 1, .rows = 64, .block = 64, .stages = 2, .regs = 128, .percent = 45,
      .tile = 3000, .masked = 900},
-    {MIDDLE, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 59,
-     .tile = 3000, .masked = 900},
-    {MIDDLE, .groups = 1, .rows = 128, .block = 32, .stages = 2, .regs = 255, .percent = 58,
-     .tile = 3000, .masked = 900},
     {MIDDLE, .groups = 2, .rows = 64, .block = 64, .stages = 2, .regs = 255, .percent = 50,
      .tile = 3000, .masked = 900},
-    {ALL, .groups = 1, .rows = 64, .block = 64, .stages = 1, .regs = 168, .percent = 49,
+    {NARROW | MIDDLE, .groups = 1, .rows = 64, .block = 64, .stages = 2, .regs = 168, .late = true,
+     .percent = 49, .tile = 3000, .masked = 900},
+    {MIDDLE, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 60,
+     .tile = 3000, .masked = 900},
+    {MIDDLE, .groups = 1, .rows = 128, .block = 32, .stages = 2, .regs = 255, .late = true,
+     .percent = 59, .tile = 3000, .masked = 900},
+    {MIDDLE, .groups = 1, .rows = 128, .block = 32, .stages = 2, .regs = 255, .percent = 58,
+     .tile = 3000, .masked = 900},
+    {ALL, .groups = 1, .rows = 64, .block = 64, .stages = 1, .regs = 168, .percent = 48,
      .tile = 3000, .masked = 900},
     {WIDE, .groups = 2, .rows = 64, .block = 64, .stages = 1, .regs = 255, .percent = 47,
      .tile = 3000, .masked = 900},
@@ -264,12 +270,16 @@ static Schedule *make_sync(const Attempt *x, const Shape *c) {
     Arena *a = x->cx->arena;
     SRole mma = {"mma", 4 * c->groups, c->regs};
     Schedule *s = begin(x, c,
-                        arena_printf(a, "online_mma_%dx%d%s_w%d_s%d%s", online_rows(c), c->block,
+                        arena_printf(a, "online_mma_%dx%d%s_w%d_s%d%s%s", online_rows(c), c->block,
                                      c->beside ? "_beside" : "", mma.warps, c->stages,
-                                     c->persistent ? "_persistent" : ""));
+                                     c->late ? "_late" : "", c->persistent ? "_persistent" : ""));
     s->move = MOVE_cpasync;
     s->mul = MUL_mma;
     vec_push(a, &s->roles, mma);
+    for (int p = 0; p < x->o->nproducts && c->late; p++) {
+        SOp op = {.value = x->o->product[p].mul->id, .stage = 1, .wait = -1, .release = -1};
+        vec_push(a, &s->ops, op);
+    }
     s->cost = online_price(x, c, 0);
     return s;
 }

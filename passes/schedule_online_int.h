@@ -16,6 +16,7 @@ typedef struct Shape { /* a candidate */
     int stages, ahead; /* buffers for each block; of the rows' factors */
     int bring;         /* at most so many buffers of matrices that are read element by element */
     int regs, rows;    /* mma.sync: registers of a thread; of a group's rows, 64 or 128. 0: wgmma */
+    bool late;         /* products are made after the scores of the next block */
     bool persistent, pingpong;
     bool beside; /* the groups have the same rows, and columns beside each other */
     bool over;   /* what is stored goes where the rows' factors were */

@@ -101,7 +101,9 @@ static void consumer(On *on) {
     Wg *w = &on->w;
     bool sync = on->t.sync;
     if (w->t.load_regs) ptx_setmaxnreg(l, w->t.mma_regs, true);
-    w->group = sync ? w->role : LLVMBuildSub(b, w->role, i32c(l, 1), "");
+    w->group = !sync             ? LLVMBuildSub(b, w->role, i32c(l, 1), "")
+               : w->t.groups > 1 ? w->role
+                                 : i32c(l, 0);
     Val t = LLVMBuildAnd(b, w->tid, i32c(l, 127), "");
     w->leader = LLVMBuildICmp(b, LLVMIntEQ, t, i32c(l, 0), "");
     w->lane0 =

@@ -8,8 +8,9 @@
  *         all have multiplied by the block before; scores
  *     V of the block is there (wait, meet): K of the next block that has none goes where all have
  *         made the scores of this one; products
- * Elements beyond the tensor are 0. Of V, so is what no row has by the bounds of j: it is
- * multiplied by 0, and may be anything in memory.
+ * Where products are late there is one such point a block, at its scores, and one group: K and V
+ * one block behind. Elements beyond the tensor are 0. Of V, so is what no row has by the bounds of
+ * j: it is multiplied by 0, and may be anything in memory.
  */
 #include "backend/nvptx/online_int.h"
 
@@ -143,18 +144,47 @@ static void copy(On *on, const MmaFactor *f, const OnlineSmem *m, OnFrom from, V
 
 /* ---- blocks ---- */
 
-static OnFrom of_block(On *on, const MmaFactor *f, OnFrom first, Val i) {
+/* Where the tile's first lines lie is kept in shared memory where products are late, for which
+ * registers are shortest: it would take two of them a factor. */
+static Val told(On *on, const OnFrom *x) {
+    bool key = x >= on->from_k && x < on->from_k + ONLINE_SCORES;
+    int number = (int)(key ? x - on->from_k : ONLINE_SCORES + (x - on->from_v));
+    return LLVMBuildAdd(on->l->b, on->w.bars, i32c(on->l, 8 * number), "");
+}
+
+static void tell(On *on, const OnFrom *x) {
+    Val at = LLVMBuildPtrToInt(on->l->b, x->at, on->l->i64, "");
+    ptx_store_shared(on->l, 8, told(on, x), at);
+}
+
+static void tell_all(On *on) {
     Lower *l = on->l;
-    Val j = LLVMBuildMul(l->b, i, i32c(l, on->t.j), "");
+    LLVMBasicBlockRef one = block_new(l, "tell"), after = block_new(l, "told");
+    Val is = LLVMBuildICmp(l->b, LLVMIntEQ, on->w.tid, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, is, one, after);
+    block_enter(l, one);
+    for (int k = 0; k < on->o.nscores; k++) tell(on, &on->from_k[k]);
+    for (int p = 0; p < on->o.nproducts; p++) tell(on, &on->from_v[p]);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+}
+
+static OnFrom of_block(On *on, const MmaFactor *f, const OnFrom *first, Val i) {
+    Lower *l = on->l;
+    Val at = first->at, j = LLVMBuildMul(l->b, i, i32c(l, on->t.j), "");
+    if (on->copies_later) {
+        at = ptx_load_shared(l, 8, told(on, first));
+        at = LLVMBuildIntToPtr(l->b, at, l->gptr, "");
+    }
     Val by = LLVMBuildMul(l->b, LLVMBuildZExt(l->b, j, l->i64, ""), bytes_of_line(on, f), "");
-    return (OnFrom){LLVMBuildGEP2(l->b, l->i8, first.at, &by, 1, ""),
-                    LLVMBuildAdd(l->b, first.line, j, "")};
+    at = LLVMBuildGEP2(l->b, l->i8, at, &by, 1, "");
+    return (OnFrom){at, LLVMBuildAdd(l->b, first->line, j, "")};
 }
 
 static void copy_scores(On *on, Val i, Val stage) {
     for (int k = 0; k < on->o.nscores; k++) {
         const MmaFactor *f = &on->o.score[k].b;
-        copy(on, f, &on->t.k[k], of_block(on, f, on->from_k[k], i),
+        copy(on, f, &on->t.k[k], of_block(on, f, &on->from_k[k], i),
              on_buffer(on, &on->t.k[k], stage), NULL, NULL, whole_tiles(on, f, on->o.j, on->t.j));
     }
 }
@@ -166,12 +196,12 @@ static void copy_products(On *on, Val i, Val stage) {
     Val hi = on->scrub_hi ? LLVMBuildSub(l->b, on->hi_most, j, "") : NULL;
     for (int p = 0; p < on->o.nproducts; p++) {
         const MmaFactor *f = &on->o.product[p].b;
-        copy(on, f, &on->t.v[p], of_block(on, f, on->from_v[p], i),
+        copy(on, f, &on->t.v[p], of_block(on, f, &on->from_v[p], i),
              on_buffer(on, &on->t.v[p], stage), lo, hi, whole_tiles(on, f, on->o.j, on->t.j));
     }
 }
 
-/* One group: what block i needs, if there is such a block. */
+/* What block i needs, if there is such a block. */
 static void copy_block(On *on, enum OnBar what, Val i, Val stage) {
     Lower *l = on->l;
     LLVMBasicBlockRef some = block_new(l, "copy"), after = block_new(l, "copied");
@@ -180,16 +210,21 @@ static void copy_block(On *on, enum OnBar what, Val i, Val stage) {
     (what == BAR_K ? copy_scores : copy_products)(on, i, stage);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);
-    ptx_copy_commit(l);
 }
 
 static Val before(On *on, Val i, int n) {
     return LLVMBuildSub(on->l->b, i, i32c(on->l, n), "");
 }
 
-/* Groups of later blocks while a block waits for its own. */
-static void wait_and_meet(On *on) {
-    ptx_copy_wait(on->l, 2 * (on->t.stages - 1));
+Val on_copy_before(On *on, Val stage) {
+    Lower *l = on->l;
+    Val none = LLVMBuildICmp(l->b, LLVMIntEQ, stage, i32c(l, 0), "");
+    return LLVMBuildSelect(l->b, none, i32c(l, on->t.stages - 1), before(on, stage, 1), "");
+}
+
+/* Until all but the last n groups are there, of all threads. */
+static void wait_and_meet(On *on, int n) {
+    ptx_copy_wait(on->l, n);
     ptx_barrier(on->l);
 }
 
@@ -226,25 +261,42 @@ static void open_blocks(On *on) {
 /* The first barrier: all have read what the tile before left. */
 void on_copy_begin(On *on) {
     Lower *l = on->l;
+    int last = on->t.stages - on->t.late;
     open_blocks(on);
     ptx_barrier(l);
+    if (on->t.late) tell_all(on);
+    on->copies_later = false;
     copy_rows(on);
-    for (int n = 0; n < on->t.stages; n++) {
+    for (int n = 0; n < last; n++) {
+        if (on->t.late && n) copy_block(on, BAR_V, before(on, on->end, n), i32c(l, n - 1));
         copy_block(on, BAR_K, before(on, on->end, n + 1), i32c(l, n));
-        if (n + 1 < on->t.stages) copy_block(on, BAR_V, before(on, on->end, n + 1), i32c(l, n));
+        ptx_copy_commit(l);
+        if (on->t.late || n + 1 == last) continue;
+        copy_block(on, BAR_V, before(on, on->end, n + 1), i32c(l, n));
+        ptx_copy_commit(l);
     }
+    on->copies_later = on->t.late;
 }
 
+/* Late: one group a block. */
 void on_copy_scores(On *on, Val i, const OnState *s) {
-    Lower *l = on->l;
-    int n = on->t.stages - 1;
-    wait_and_meet(on);
-    Val none = LLVMBuildICmp(l->b, LLVMIntEQ, s->k.stage, i32c(l, 0), "");
-    Val stage = LLVMBuildSelect(l->b, none, i32c(l, n), before(on, s->k.stage, 1), "");
-    copy_block(on, BAR_V, before(on, i, n), stage);
+    int n = on->t.stages;
+    Val stage = on_copy_before(on, s->k.stage);
+    wait_and_meet(on, on->t.late ? n - 2 : 2 * (n - 1));
+    if (on->t.late) {
+        copy_block(on, BAR_K, before(on, i, n - 1), stage);
+        stage = on_copy_before(on, stage);
+    }
+    copy_block(on, BAR_V, before(on, i, on->t.late ? n - 2 : n - 1), stage);
+    ptx_copy_commit(on->l);
 }
 
 void on_copy_products(On *on, Val i, const OnState *s) {
-    wait_and_meet(on);
+    wait_and_meet(on, 2 * (on->t.stages - 1));
     copy_block(on, BAR_K, before(on, i, on->t.stages), s->k.stage);
+    ptx_copy_commit(on->l);
+}
+
+void on_copy_last(On *on) {
+    wait_and_meet(on, 0);
 }

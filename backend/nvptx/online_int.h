@@ -128,6 +128,7 @@ typedef struct On {
     /* where warps do all of it (online_mma.c, online_copy.c), of a thread, i32 */
     Val place_rows, place_cols, first_line; /* in a buffer, where ldmatrix reads */
     Val copy_line, copy_unit, copy_to;      /* what it copies; where that goes in a buffer */
+    bool copies_later;                      /* than the tile begins */
     OnFrom from_k[ONLINE_SCORES], from_v[ONLINE_PRODUCTS]; /* of the open tile, block 0 */
 } On;
 
@@ -308,13 +309,15 @@ void on_release(On *on, enum OnBar what, Val stage);
 
 /* ---- online_mma.c: scores of a block, which replace b's; its products, added to s ---- */
 void on_mma_scores(On *on, OnBlock *b, const OnState *s);
-void on_mma_products(On *on, OnState *s);
+void on_mma_products(On *on, OnState *s, Val stage);
 
 /* ---- online_copy.c ---- */
 void on_copy_begin(On *on); /* of the open tile, which has blocks */
 /* Before the scores and the products of block i: what they need is there, copies go on. */
 void on_copy_scores(On *on, Val i, const OnState *s);
 void on_copy_products(On *on, Val i, const OnState *s);
+void on_copy_last(On *on);             /* what is late is there */
+Val on_copy_before(On *on, Val stage); /* the stage of the block before */
 
 /* ---- online_skip.c: blocks of which the group needs none ---- */
 void on_skip(On *on, OnState *s);                             /* all of a tile */

@@ -102,12 +102,12 @@ static void product_step(On *on, int p, int step, const Val *values, const Val *
     }
 }
 
-void on_mma_products(On *on, OnState *s) {
+void on_mma_products(On *on, OnState *s, Val stage) {
     Val values[PER_PIECE];
     Places at = places(on);
     for (int p = 0; p < on->o.nproducts; p++) {
         Val cols = on_cols_by(on, on->t.out.n / 64 * on->t.v[p].lines * LINE);
-        Val buffer = LLVMBuildAdd(on->l->b, on_buffer(on, &on->t.v[p], s->k.stage), cols, "");
+        Val buffer = LLVMBuildAdd(on->l->b, on_buffer(on, &on->t.v[p], stage), cols, "");
         addresses(on, buffer, at.rows, values);
         for (int step = 0; step < on->t.j / 16; step++)
             product_step(on, p, step, values, s->factor[on->o.product[p].factor], s->acc[p]);

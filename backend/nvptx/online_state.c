@@ -21,7 +21,7 @@ int on_state_list(const On *on, OnState *s, Val **list) {
     int n = 0;
     for (int p = 0; p < on->o.nproducts; p++)
         for (int i = 0; i < on->nsums; i++) put(list, &n, &s->acc[p][i]);
-    for (int f = 0; f < on->o.nfactors && !on->t.sync; f++)
+    for (int f = 0; f < on->o.nfactors && (!on->t.sync || on->t.late); f++)
         for (int i = 0; i < on->nelems / 2; i++) put(list, &n, &s->factor[f][i]);
     for (int k = 0; k < on->o.nrows; k++)
         for (int r = 0; r < on->held; r++) {

@@ -87,15 +87,27 @@ static void wait_products(On *on, OnState *s) {
 
 /* ---- the same where warps do all of it ---- */
 
+/* And the products of the block before, if they are late. */
 static void make_scores(On *on, OnBlock *b, OnState *s, Val i) {
     on_block_early(on, b);
     on_copy_scores(on, i, s);
     on_mma_scores(on, b, s);
+    if (on->t.late && !b->first) on_mma_products(on, s, on_copy_before(on, s->k.stage));
 }
 
-static void make_products(On *on, OnState *s) {
-    on_mma_products(on, s);
+static void make_products(On *on, const OnBlock *b, OnState *s, Val i) {
+    if (!on->t.late) {
+        on_copy_products(on, i, s);
+        on_scrub_holes(on, b, s);
+        on_mma_products(on, s, s->k.stage);
+    }
     s->k = on_next(on, s->k, on->t.stages);
+}
+
+static void make_last_products(On *on, OnState *s) {
+    if (!on->t.late) return;
+    on_copy_last(on);
+    on_mma_products(on, s, on_copy_before(on, s->k.stage));
 }
 
 /* ---- factors and sums ---- */
@@ -188,9 +200,10 @@ static OnState one_block(On *on, const OnState *before, Val i, OnBlock b, Val q,
         move_sums(on, &b, &in);
     }
     round_factors(on, &s);
-    if (sync) on_copy_products(on, i, &s);
-    on_scrub_holes(on, &b, &s);
-    if (sync) make_products(on, &s);
+    if (sync)
+        make_products(on, &b, &s, i);
+    else
+        on_scrub_holes(on, &b, &s);
     if (b.first) on_scrub_end(on, &s, i, true);
     for (int f = 0; f < on->o.nrows; f++)
         for (int r = 0; r < on->held && on_is_frame(on, f); r++)
@@ -244,7 +257,10 @@ OnState on_blocks(On *on, const OnState *first, Val q) {
 }
 
 void on_last_products(On *on, OnState *s, const OnRanges *was) {
-    if (on->t.sync) return;
+    if (on->t.sync) {
+        make_last_products(on, s);
+        return;
+    }
     issue_products(on, s);
     wait_products(on, s);
     on_skip_after(on, s, was);
