@@ -94,12 +94,21 @@ gemm() {
 
 # mma.sync: tiles over edges, stages that are not full, fewer and more of them than there are slots.
 sync() {
+    local m n k size
     options=--arch=sm_80
     products tests/gpu/gemm.fk two gated
     products tests/gpu/orders.fk nn tt heads
     products tests/gpu/sums.fk gated four
     options=--arch=sm_86
     products tests/gpu/orders.fk tn
+    # of both kinds the emulated device, an sm_90a, takes its own
+    module examples/linear_gelu.fk --arch=sm_80,sm_90a || return
+    for size in "8 8 8" "77 133 75" "200 136 264"; do
+        read -r m n k <<< "$size"
+        echo "--device=emu --check --check-seconds=5 -s M=$m -s N=$n -s K=$k $mod"
+    done > "$work/cases"
+    run
+    grep -q 'variant=mma_' "$work/log" && { cat "$work/log"; fail=$((fail + 1)); }
 }
 
 options= # of fkc, for products
