@@ -9,6 +9,7 @@ enum { PTX_OLDEST = 70, PTX_NEWEST = 85 }; /* what LLVM 19 writes and we have tr
 typedef struct BackendOptions {
     const Target *target;
     int ptx_version; /* 0: the lowest that the instructions need; else the target's to PTX_NEWEST */
+    bool roomy;      /* registers as ptxas likes, however few CTAs then fit a multiprocessor */
     bool strict;     /* no contraction of a * b + c, no approximations */
     const char *source; /* path shown in the comments of the PTX; may be NULL */
 } BackendOptions;

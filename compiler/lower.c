@@ -15,6 +15,7 @@
 enum {
     MAX_FAST = 20, /* variants of a step and target besides the general one */
     MAX_SLOW = 3,  /* schedules of a step and target that ptxas may spoil before the rest is left */
+    MAX_HELD = 64, /* bytes of spills of a row that is held */
     MAX_SPILLS = 160, /* bytes of local memory that do no harm outside the main loop */
 };
 
@@ -40,11 +41,14 @@ static const char *complaint(int warning) {
     return "ptxas had to serialise its tensor-core instructions";
 }
 
-/* A spill counts in the main loop, or if its stack is large. */
-static const char *too_slow(const Job *j, const KStats *s) {
+/* A spill counts in the main loop, or if its stack is large. What holds a row goes round its loop
+ * once: a little does less harm than to read the row again. */
+static const char *too_slow(const Job *j, const Variant *v) {
+    const KStats *s = &v->kernel.stats;
+    int allowed = v->schedule->held && !v->kernel.tight ? MAX_HELD : 0;
     if (s->warning > 0)
         return arena_printf(j->arena, "%s (C%d)", complaint(s->warning), s->warning);
-    if (s->loop_spills > 0)
+    if (s->loop_spills > allowed)
         return arena_printf(j->arena, "moves %d bytes of spilt registers in its main loop",
                             s->loop_spills);
     if (s->loop_spills < 0 && s->spill_bytes > 0)
@@ -60,7 +64,7 @@ static const char *too_slow(const Job *j, const KStats *s) {
  * might: a warning. */
 static bool judge_fast(Job *j, Variant *v, PtxasStatus status, const char *message) {
     if (status == PTXAS_OK) {
-        v->dropped = too_slow(j, &v->kernel.stats);
+        v->dropped = too_slow(j, v);
     } else if (status == PTXAS_REFUSED) {
         v->dropped = arena_printf(j->arena, "refused by ptxas: %s", message);
         diag_warn(j->diags, (Span){0}, "ptxas", "schedule %s of kernel %s is left out: %s",
@@ -72,6 +76,16 @@ static bool judge_fast(Job *j, Variant *v, PtxasStatus status, const char *messa
     return true;
 }
 
+static bool lower_variant(Job *j, const BuiltFn *fn, int step, Variant *v, bool roomy);
+
+/* Once more, without what made ptxas spill. */
+static PtxasStatus again(Lowering *l, const Flight *f, Variant *v, const char **message) {
+    v->dropped = NULL;
+    v->slow = false;
+    if (!lower_variant(l->j, l->fn, f->step, v, true) || v->dropped) return PTXAS_CRASHED;
+    return ptxas_run(l->j->arena, l->j->ptxas, &v->kernel, v->kernel.arch, message);
+}
+
 /* Waits for the oldest. That ptxas is missing or dies, or refuses a general kernel (whose PTX is
  * checked by tests, so it is too old for it or broken), is a failure of the outside world. */
 static bool land(Lowering *l) {
@@ -80,6 +94,8 @@ static bool land(Lowering *l) {
     Variant *v = &l->fn->variants[f->step].v[f->variant];
     const char *message = "";
     PtxasStatus status = ptxas_finish(j->arena, f->job, &v->kernel, &message);
+    if (!v->general && status == PTXAS_OK && v->kernel.tight && too_slow(j, v))
+        status = again(l, f, v, &message);
     if (v->general ? status == PTXAS_OK : judge_fast(j, v, status, message)) return true;
     if (j->outside) return false; /* one message is enough */
     j->outside = true;
@@ -121,11 +137,12 @@ static const char *base_name(const char *path) {
 }
 
 /* One schedule to one variant. A fast one that the backend does not take is only dropped. */
-static bool lower_variant(Job *j, const BuiltFn *fn, int step, Variant *v) {
+static bool lower_variant(Job *j, const BuiltFn *fn, int step, Variant *v, bool roomy) {
     Diags own = {.arena = j->arena};
     const Schedule *s = v->schedule;
     BackendOptions o = {.target = target_named(s->target),
                         .ptx_version = j->ptx_version,
+                        .roomy = roomy,
                         .strict = j->opt->strict,
                         .source = base_name(j->path)};
     FK_ASSERT(o.target);
@@ -152,7 +169,7 @@ static bool room(const Variants *variants, const char *target) {
         const Variant *v = &variants->v[i];
         if (v->general || strcmp(v->schedule->target, target) != 0) continue;
         fast += !v->dropped;
-        slow += v->slow;
+        slow += v->slow && !v->schedule->held; /* each of those is for rows of its length */
     }
     return fast < MAX_FAST && slow < MAX_SLOW;
 }
@@ -169,7 +186,7 @@ static bool lower_step(Lowering *l, int step) {
         if (!v.general && !room(variants, target) && !land_until(l, 0)) return false;
         if (!v.general && !room(variants, target)) {
             v.dropped = "not tried: there are enough, or too many were slow";
-        } else if (!lower_variant(l->j, l->fn, step, &v)) {
+        } else if (!lower_variant(l->j, l->fn, step, &v, false)) {
             return false;
         }
         vec_push(l->j->arena, variants, v);

@@ -89,6 +89,7 @@ typedef struct Kernel {
     const Ix *scratch;  /* bytes; NULL: 0 */
     const Ix *head;     /* bytes; NULL: 0 */
     const Ix *cost;     /* predicted nanoseconds; NULL: after all that have one */
+    bool tight;         /* registers are kept to what lets more CTAs run at once */
     bool persistent;    /* the grid is also cut to the number of multiprocessors */
 } Kernel;
 

@@ -248,7 +248,7 @@ static void annotate(Lower *l) {
     LLVMValueRef ctas = LLVMConstInt(l->i32, (unsigned)(l->ctas > 1 ? l->ctas : 1), 0);
     const char *const key[] = {"kernel", "reqntidx", "reqntidy", "reqntidz", "minctasm"};
     LLVMValueRef value[] = {one, threads, one, one, ctas};
-    int n = l->roles ? 5 : 4; /* ptxas ignores setmaxnreg without the last */
+    int n = l->roles || l->ctas ? 5 : 4; /* ptxas ignores setmaxnreg without the last */
     for (int i = 0; i < n; i++) {
         LLVMMetadataRef md[3] = {LLVMValueAsMetadata(l->fn),
                                  LLVMMDStringInContext2(l->cx, key[i], strlen(key[i])),
@@ -303,10 +303,16 @@ static void kernel_loop(Lower *l, Kernel *k) {
     arg[n] = tile;
     LLVMBuildCall2(l->b, params_type(l, true), body, arg, n + 1, "");
     Val next = LLVMBuildAdd(l->b, tile, stride, "");
+    LLVMBasicBlockRef again = l->exchanged ? block_new(l, "again") : loop;
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, tiles, ""), again, exit);
+    if (l->exchanged) { /* what the next tile writes to shared memory has been read */
+        LLVMPositionBuilderAtEnd(l->b, again);
+        ptx_barrier(l);
+        LLVMBuildBr(l->b, loop);
+    }
     Val from[2] = {first, next};
-    LLVMBasicBlockRef where[2] = {before, loop};
+    LLVMBasicBlockRef where[2] = {before, again};
     LLVMAddIncoming(tile, from, where, 2);
-    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, tiles, ""), loop, exit);
     LLVMPositionBuilderAtEnd(l->b, exit);
     LLVMBuildRetVoid(l->b);
     LLVMSetLinkage(body, LLVMInternalLinkage);
@@ -327,6 +333,7 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     axes_layout(l);
     values_find(l);
     l->unit_last = l->s->wide;
+    if (l->s->held && l->s->wide) l->packed = ARENA_ARRAY(l->arena, Val *, l->t->nvalues + 1);
     if (l->s->held) l->held = ARENA_ARRAY(l->arena, AxisState, l->t->axes.n + 1);
     l->once = tile_all_once(l->t, l->deps);
     k->tiles = tile_total(l);
@@ -345,6 +352,8 @@ static bool emit_kernel(Lower *l, Kernel *k, Diags *d) {
     LLVMBuildBr(l->entry, code);
     shared_finish(l);
     if (l->cut) cut_memory(l, k);
+    if (!l->o->roomy) l->ctas = rows_resident(l);
+    k->tight = l->ctas > 0;
     if (l->s->wide) wide_guards(l, k);
     bool ok = params_finish(l, k, d) && shared_fits(l, k, d);
     if (ok) kernel_loop(l, k);

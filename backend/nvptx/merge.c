@@ -105,6 +105,18 @@ static int part_bytes(const Part *p) {
     return !p->flag && dtype_value(p->c->c->type) == DT_i64 ? 8 : 4;
 }
 
+/* Kernels of rows have room of their own for each exchange: who writes there next is in the next
+ * tile (kernel_loop), or behind a barrier since there is no more room. */
+static int64_t room_for(Lower *l, int64_t bytes) {
+    int64_t at = (l->exchanged + 15) / 16 * 16;
+    if (l->s->wide && at + bytes <= SHARED_LIMIT) {
+        l->exchanged = (int)(at + bytes);
+        return at;
+    }
+    ptx_barrier(l); /* the last readers are done */
+    return 0;
+}
+
 static Val slot(Lower *l, int64_t offset, Val index, int bytes) {
     Val at = LLVMBuildMul(l->b, index, LLVMConstInt(l->i32, (unsigned)bytes, 0), "");
     at = LLVMBuildAdd(l->b, at, LLVMConstInt(l->i32, (uint64_t)offset, 0), "");
@@ -149,10 +161,11 @@ static void exchange(Lower *l, const Shape *s, Part *p, int n, int base) {
             at[i] = bytes;
             bytes += (int64_t)turn * s->groups * s->others;
         }
-    shared_use(l, (int)bytes);
+    int64_t from = room_for(l, bytes);
+    for (int i = 0; i < n; i++) at[i] += from;
+    shared_use(l, (int)(from + bytes));
     Val others = LLVMConstInt(l->i32, (unsigned)s->others, 0);
     LLVMBasicBlockRef write = block_new(l, "leader"), read = block_new(l, "join");
-    ptx_barrier(l); /* the last readers are done */
     LLVMBuildCondBr(l->b, s->leader, write, read);
     block_enter(l, write);
     Val mine = LLVMBuildAdd(l->b, LLVMBuildMul(l->b, s->group, others, ""), s->other, "");

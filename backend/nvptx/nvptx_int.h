@@ -133,7 +133,11 @@ typedef struct Lower {
     Map reals;   /* an i64 -> RealOf *: the same number, as an f32 */
     Val shared;  /* placeholder of the shared buffer; NULL: none */
     int shared_bytes;
+    int exchanged;            /* of them: each used by one merge */
     int *wide_bytes;          /* by tensor: bytes of its widest access of a vector; NULL: none */
+    Val **packed;             /* by value: words of a load of a held row */
+    int turn;                 /* of loops over it */
+    bool keeps;               /* values of its elements, too, from loop to loop */
     VEC(KGuard) runs;         /* strides that make several dimensions one */
     AxisState *held;          /* by axis: of rows that are held */
     VEC(const TInst *) known; /* computed of held rows */
@@ -142,8 +146,8 @@ typedef struct Lower {
     bool math;                /* a function of libclc is used */
     bool unit_last;           /* the last dimension of every tensor has stride 1: guarded */
     bool online;              /* wgmma, and products of what was made of products */
-    int ctas;                 /* with roles: of a multiprocessor, at once; 0 reads as 1 */
-    bool roles;               /* warps have roles: nothing may move between their regions */
+    int ctas;   /* with roles, or held rows: of a multiprocessor, at once; 0 reads as 1 */
+    bool roles; /* warps have roles: nothing may move between their regions */
 } Lower;
 
 /* ---- frag.c: fragments and the layout of axes ---------------------------------------------------

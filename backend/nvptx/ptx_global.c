@@ -49,9 +49,14 @@ void ptx_load_floats(Lower *l, Val ptr, int64_t offset, Val *v) {
     for (unsigned i = 0; i < 4; i++) v[i] = LLVMBuildExtractValue(l->b, all, i, "");
 }
 
+Val ptx_again(Lower *l, Val v, int turn) {
+    const char *text = arena_printf(l->arena, "mov.b32 $0, $1; // again %d", turn);
+    return ptx_asm(l, text, "=r,r", ASM_PURE, l->i32, &v, 1);
+}
+
 static const char *const words_name[] = {"b32", "v2.b32", "v4.b32"};
 
-void ptx_load_wide(Lower *l, int bytes, Val ptr, int64_t offset, Val pred, Val *word) {
+void ptx_load_wide(Lower *l, int bytes, Val ptr, int64_t offset, Val pred, bool late, Val *word) {
     if (bytes < 4) {
         word[0] = LLVMBuildZExt(l->b, ptx_load_at(l, bytes, ptr, offset, pred), l->i32, "");
         return;
@@ -61,16 +66,17 @@ void ptx_load_wide(Lower *l, int bytes, Val ptr, int64_t offset, Val pred, Val *
     if (pred)
         for (int k = 0; k < n; k++) str_printf(&s, "mov.b32 $%d, 0;\n\t", k);
     if (pred) str_printf(&s, "@$%d ", n + 1);
-    str_printf(&s, "ld.global.nc.%s %s", words_name[n / 2], n > 1 ? "{" : "");
+    str_printf(&s, "ld.global%s.%s %s", late ? "" : ".nc", words_name[n / 2], n > 1 ? "{" : "");
     for (int k = 0; k < n; k++) str_printf(&s, k ? ", $%d" : "$%d", k);
     str_printf(&s, "%s, [$%d+%lld];", n > 1 ? "}" : "", n, (long long)offset);
     for (int k = 0; k < n; k++) str_add(&c, pred ? "=&r," : "=r,");
     str_add(&c, pred ? "l,b" : "l");
+    if (late) str_add(&c, ",~{memory}");
     Ty type[4] = {l->i32, l->i32, l->i32, l->i32};
     Ty ret = n > 1 ? LLVMStructTypeInContext(l->cx, type, (unsigned)n, 0) : l->i32;
     Val arg[2] = {ptr, pred};
     Val all = ptx_asm(l, arena_strdup(l->arena, str_get(&s)), arena_strdup(l->arena, str_get(&c)),
-                      ASM_PURE, ret, arg, pred ? 2 : 1);
+                      late ? ASM_EFFECT : ASM_PURE, ret, arg, pred ? 2 : 1);
     for (int k = 0; k < n; k++)
         word[k] = n > 1 ? LLVMBuildExtractValue(l->b, all, (unsigned)k, "") : all;
     str_free(&s);

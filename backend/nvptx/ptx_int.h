@@ -35,8 +35,10 @@ Val ptx_load_at(Lower *l, int bytes, Val ptr, int64_t offset, Val pred);
 void ptx_store(Lower *l, int bytes, Val ptr, Val v, Val pred);
 void ptx_store_at(Lower *l, int bytes, Val ptr, int64_t offset, Val v, Val pred); /* pred: given */
 
-/* `bytes` of 1 to 16 at ptr + offset as words of 32 bits (of fewer: the low bits of one). */
-void ptx_load_wide(Lower *l, int bytes, Val ptr, int64_t offset, Val pred, Val *word);
+/* `bytes` of 1 to 16 at ptr + offset as words of 32 bits (of fewer: the low bits of one). late: it
+ * stays behind the barriers before it (ptxas moves others to the front, where they take registers).
+ */
+void ptx_load_wide(Lower *l, int bytes, Val ptr, int64_t offset, Val pred, bool late, Val *word);
 void ptx_store_wide(Lower *l, int bytes, Val ptr, int64_t offset, const Val *word, Val pred);
 
 /* Global memory that CTAs of a launch share (ptx_global.c): u32 adding and reading that order all
@@ -51,6 +53,8 @@ void ptx_store_relaxed(Lower *l, Val ptr, Val v);
 void ptx_store_floats(Lower *l, Val ptr, int64_t offset, const Val *v);
 void ptx_load_floats(Lower *l, Val ptr, int64_t offset, Val *v);
 
+Val ptx_again(Lower *l, Val v, int turn); /* i32 v, but LLVM does not know it for that of another
+                                             turn */
 Val ptx_rcp(Lower *l, Val f);      /* 1 / f to an ulp, subnormals flushed: a start for Newton */
 Val ptx_cvt_i32(Lower *l, Val f);  /* f32 to i32: nearest even, saturating, NaN gives 0 */
 Val ptx_cvt_i64(Lower *l, Val f);  /* f32 to i64: the same but for NaN */

@@ -61,6 +61,46 @@ static bool has_frames(const TInst *loop) {
     return false;
 }
 
+/* The only value among its operands that differs along the row, if little is done with it; NULL. */
+static const TInst *little(const Lower *l, const TInst *i) {
+    const TInst *of = NULL;
+    if (i->kind != T_OP || (i->op != OP_add && i->op != OP_sub && i->op != OP_mul)) return NULL;
+    for (int k = 0; k < i->nargs; k++) {
+        const TInst *d = l->def[i->args[k]];
+        if (!frag_live(l, l->deps[i->args[k]])) continue;
+        if (!d || (of && of != d)) return NULL;
+        of = d;
+    }
+    return of;
+}
+
+static bool same_place(const TInst *a, const TInst *b) {
+    if (!b || b->kind != T_LOAD || a->tensor != b->tensor || a->nix != b->nix) return false;
+    for (int d = 0; d < a->nix; d++)
+        if (a->ix[d] != b->ix[d]) return false;
+    return true;
+}
+
+/* Is more than that done with a load's elements, in some loop? */
+static bool used_otherwise(const Lower *l, const TInst *load, const TBlock *b) {
+    for (int k = 0; k < b->inst.n; k++) {
+        const TInst *i = b->inst.v[k];
+        if (used_otherwise(l, load, &i->body)) return true;
+        for (int a = 0; a < i->nargs && i->kind == T_OP; a++)
+            if (same_place(load, l->def[i->args[a]]) && !little(l, i)) return true;
+    }
+    return false;
+}
+
+/* Is it soon made again of one load? That is kept as memory has it, and takes half the registers of
+ * a row's elements, or fewer. */
+static bool is_cheap(const Lower *l, const TInst *i) {
+    if (i->kind == T_LOAD)
+        return l->packed[same_as(l, i->id)->id] && !used_otherwise(l, i, &l->t->body);
+    const TInst *of = little(l, i);
+    return of && is_cheap(l, of);
+}
+
 /* Values are kept for loops to come unless a frame may read otherwise then (one still at its
  * identity reads as 0 inside of its loop). Keeping exponentials too, beside what they are made of,
  * took more registers than it saved time: measured, RESULTS.md. */
@@ -69,15 +109,17 @@ static void emit_known(Lower *l, const TInst *loop, const TInst *i) {
     for (int k = 0; value && l->s->held && k < l->known.n; k++) {
         const TInst *b = l->known.v[k];
         if (!alike(l, i, b)) continue;
-        l->value[i->id] = l->value[b->id];
         l->same[i->id] = same_as(l, b->id);
+        bool again = i->kind == T_LOAD && is_cheap(l, i);
+        if (!again || !wide_again(l, b, &l->value[i->id])) l->value[i->id] = l->value[b->id];
         return;
     }
     if (i->kind == T_STEP)
         rows_step(l, i);
     else
         emit_inst(l, i);
-    if (value && l->s->held) vec_push(l->arena, &l->known, i);
+    if (value && l->s->held && (i->kind != T_OP || !is_cheap(l, i)))
+        vec_push(l->arena, &l->known, i);
 }
 
 enum Part { BEFORE_FRAMES, BEHIND_FRAMES };
@@ -151,6 +193,46 @@ bool rows_held(const Lower *l, const TInst *loop) {
            loop->hi == l->t->axes.v[loop->axis].extent;
 }
 
+enum { FEW = 16, LEAN = 3, LEAN_REGS = 32, REGS = 40, FILE_REGS = 65536 };
+
+/* Elements of a row that a thread holds. */
+static int held_elements(const Lower *l) {
+    int most = 0;
+    for (int a = l->t->ngrid; a < l->t->axes.n && l->s->held; a++) {
+        int n = l->map[a].regs * l->map[a].vec;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* Where a thread has few elements, what else is loaded would take as many registers as they do, all
+ * through the joins. (Where it has more, loads between stores are what registers have room for.) */
+bool rows_late(const Lower *l) {
+    return l->turn > 1 && !l->keeps && held_elements(l) <= FEW;
+}
+
+/* Enough CTAs that their loads fill the time of the others' joins and stores. Rows of which nothing
+ * is kept but what memory gave, with few tensors beside them, take fewer registers. */
+int rows_resident(const Lower *l) {
+    int streams = 0;
+    if (!l->packed || held_elements(l) > FEW) return 0;
+    for (int k = 0; k < l->t->tensors.n; k++) streams += l->wide_bytes && l->wide_bytes[k];
+    int regs = l->keeps || streams > LEAN ? REGS : LEAN_REGS;
+    int n = FILE_REGS / (l->s->threads * regs);
+    return n > 32 ? 32 : n;
+}
+
+/* Have loops before kept more of the row than what memory gave? */
+static bool keeps(const Lower *l) {
+    uint64_t loops = ~(((uint64_t)1 << l->t->ngrid) - 1);
+    for (int k = 0; k < l->known.n; k++) {
+        const TInst *i = l->known.v[k];
+        bool memory = i->kind == T_LOAD && l->packed[i->id];
+        if (i->id >= 0 && !memory && l->deps[i->id] & loops) return true;
+    }
+    return false;
+}
+
 /* Frames as other carries while they are made: what moves with them has not begun. */
 static void frames_at_rest(Lower *l, const TInst *loop, bool rest) {
     for (int c = 0; c < loop->carries.n; c++) {
@@ -173,6 +255,8 @@ void rows_loop(Lower *l, const TInst *loop) {
         l->held[loop->axis] = l->axis[loop->axis];
     }
     l->axis[loop->axis] = l->held[loop->axis];
+    l->turn++;
+    l->keeps |= keeps(l);
     if (!l->same) l->same = ARENA_ARRAY(l->arena, const TInst *, l->t->nvalues + 1);
     bool framed = has_frames(loop);
     frames_at_rest(l, loop, true);

@@ -203,20 +203,52 @@ static bool alike_load(Lower *l, const TInst *i, Frag *out) {
     return true;
 }
 
+/* Words of a vector: at least one. */
+static int words_of(const Vector *v) {
+    return v->bytes < 4 ? 1 : v->bytes / 4;
+}
+
+static void unpack(Lower *l, const Vector *v, const Val *word, Frag *out, int k) {
+    int next = mem_neighbour(l, out->mask, v->axis), bits = dtype_bits(v->t->type);
+    for (int n = 0; n < v->vec; n++)
+        out->v[k + n * next] = type_from_bits(l, v->t->type, bits_of(l, word, bits, n));
+}
+
 bool wide_load(Lower *l, const TInst *i, Frag *out) {
     Vector v;
     if (!vector_of(l, i, &v)) return alike_load(l, i, out);
     AxisSet deps = frag_live(l, l->deps[i->id]) | axis_bit(v.axis);
     *out = frag_new(l, v.at.off.mask | deps);
-    int next = mem_neighbour(l, out->mask, v.axis), bits = dtype_bits(v.t->type);
+    int words = words_of(&v), at = 0;
+    Val *all = ARENA_ARRAY(l->arena, Val, out->n / v.vec * words);
     for (int k = 0; k < out->n; k++) {
         if (frag_coord(l, out->mask, k, v.axis) % v.vec) continue;
         Val ptr = address_at(l, &v.at, out->mask, k, v.axis);
         Val pred = mem_in_range(l, l->deps[i->id], out->mask, k);
         for (int b = 0; b < v.bytes; b += v.each)
-            ptx_load_wide(l, v.each, ptr, b, pred, words_at(&v, b));
-        for (int n = 0; n < v.vec; n++)
-            out->v[k + n * next] = type_from_bits(l, v.t->type, bits_of(l, v.word, bits, n));
+            ptx_load_wide(l, v.each, ptr, b, pred, rows_late(l), words_at(&v, b));
+        unpack(l, &v, v.word, out, k);
+        memcpy(all + at, v.word, sizeof *all * (size_t)words);
+        at += words;
+    }
+    if (l->packed && dtype_bits(v.t->type) < 32) l->packed[i->id] = all;
+    return true;
+}
+
+bool wide_again(Lower *l, const TInst *load, Frag *out) {
+    const Val *all = l->packed ? l->packed[load->id] : NULL;
+    Vector v = {.t = &l->t->tensors.v[load->tensor]};
+    if (!all) return false;
+    TInst one = wide_access(l, load);
+    v.axis = vector_axis(l, &one, v.t);
+    v.vec = l->map[v.axis].vec;
+    v.bytes = v.vec * dtype_bits(v.t->type) / 8;
+    v.word = ARENA_ARRAY(l->arena, Val, v.bytes);
+    *out = frag_new(l, l->value[load->id].mask);
+    for (int k = 0; k < out->n; k++) {
+        if (frag_coord(l, out->mask, k, v.axis) % v.vec) continue;
+        for (int n = 0; n < words_of(&v); n++) v.word[n] = ptx_again(l, *all++, l->turn);
+        unpack(l, &v, v.word, out, k);
     }
     return true;
 }
