@@ -89,13 +89,17 @@ static bool find_blocks(Mma *m, Str *why) {
     return true;
 }
 
+static bool factor_uses(const MmaFactor *f, int axis) {
+    return f->made ? axis < 64 && (f->axes >> axis & 1) : uses_axis(f->load, axis);
+}
+
 /* What is carried in frames is of the product's own elements: a loop whose values differ along an
  * axis that no factor has would be made again for each position of it. */
 static bool of_factors(const TProg *t, const Mma *m, Str *why) {
     bool framed = m->nest.blocks && mma_has_frames(m->nest.blocks);
     if (framed && m->sums > 1) return no(why, "frames of several products");
     for (int a = 0; a < t->ngrid && framed; a++)
-        if (!uses_axis(m->a.load, a) && !uses_axis(m->b.load, a) && !mma_is_lone(t, a))
+        if (!factor_uses(&m->a, a) && !factor_uses(&m->b, a) && !mma_is_lone(t, a))
             return no(why, "no factor has %s", t->axes.v[a].name);
     return true;
 }
@@ -124,17 +128,11 @@ static bool add_factors(const TProg *t, Mma *m, int n, const TInst *a, const TIn
                        t->tensors.v[first->load->tensor].name, t->tensors.v[f->load->tensor].name);
 }
 
-/* Of the view m->nest. */
-static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
-    *m = (Mma){.t = t, .nest = m->nest, .rows = rows, .cols = cols};
-    for (int k = 0; k < t->body.inst.n; k++)
-        if (!m->loop && t->body.inst.v[k]->kind == T_LOOP) m->loop = t->body.inst.v[k];
-    if (!m->loop) return no(why, "no loop");
+/* Factors as they are loaded. */
+static bool find_loaded(const TProg *t, int rows, Mma *m, Str *why) {
     MmaProduct x[MMA_SUMS];
     if (!mma_products(t, m->loop, x, why)) return false;
     const TInst *p = x[0].p, *q = x[0].q;
-    m->sums = m->loop->carries.n;
-    m->k = m->loop->axis;
     m->size = mma_pair_size(t->tensors.v[p->tensor].type, t->tensors.v[q->tensor].type);
     if (!m->size) return no(why, "the factors are neither of one 16-bit float type nor of fp8");
     if (rows < 0 && !find_axes(t, p, q, &m->rows, &m->cols, why)) return false;
@@ -142,12 +140,42 @@ static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     m->of_rows = !p_rows;
     for (int n = 0; n < m->sums; n++) {
         const TInst *a = p_rows ? p : x[n].q, *b = p_rows ? x[n].q : p;
-        m->carry[n] = m->loop->carries.v[n].id;
         if (uses_axis(a, m->cols) || uses_axis(b, m->rows) || !is_over(t, a, m->rows) ||
             !is_over(t, b, m->cols))
             return no(why, "a factor has no axis of its own");
         if (!add_factors(t, m, n, a, b, why)) return false;
     }
+    return true;
+}
+
+/* As they are loaded, or else made. */
+static bool find_factors(const TProg *t, int rows, Mma *m, Str *why) {
+    MmaProduct x[MMA_SUMS];
+    Str loads = {0}, made = {0}, other = {0};
+    Mma as = *m;
+    bool is = find_loaded(t, rows, m, &loads);
+    if (!is) {
+        *m = as;
+        is = mma_made(t, m, &made);
+        bool all = !is && (m->sums > 1 || mma_products(t, m->loop, x, &other));
+        if (!is) str_add(why, str_get(all ? &loads : &made));
+    }
+    str_free(&other);
+    str_free(&loads);
+    str_free(&made);
+    return is;
+}
+
+/* Of the view m->nest. */
+static bool find(const TProg *t, int rows, int cols, Mma *m, Str *why) {
+    *m = (Mma){.t = t, .nest = m->nest, .rows = rows, .cols = cols};
+    for (int k = 0; k < t->body.inst.n; k++)
+        if (!m->loop && t->body.inst.v[k]->kind == T_LOOP) m->loop = t->body.inst.v[k];
+    if (!m->loop) return no(why, "no loop");
+    m->k = m->loop->axis;
+    m->sums = m->loop->carries.n;
+    if (!find_factors(t, rows, m, why)) return false;
+    for (int n = 0; n < m->sums; n++) m->carry[n] = m->loop->carries.v[n].id;
     if (m->a.vector && m->b.vector) return no(why, "both factors are vectors");
     return pointwise(t, m, why) && find_blocks(m, why) && of_factors(t, m, why);
 }
@@ -203,14 +231,18 @@ static bool legal_regs(int n) {
 
 /* The warps of load and slab, or load and pick, are one warpgroup. */
 bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why) {
+    enum { LOADERS = 3 };
     const SRole *load = role(s, "load"), *mma = role(s, "mma"), *slab = role(s, "slab");
     const SRole *pick = role(s, "pick");
     int others = (slab ? slab->warps : 0) + (pick ? pick->warps : 0);
     w->carried = slab != NULL;
     w->picked = pick != NULL;
-    if (!load || !mma || s->roles.n != 2 + w->carried + w->picked || load->warps + others != 4 ||
-        mma->warps % 4)
-        return no(why, "the roles are not load with 4 warps (those of slab or pick among them) and "
+    int warps = load ? load->warps + others : 0;
+    w->loaders = w->made && !others ? warps / 4 : 1;
+    if (!load || !mma || s->roles.n != 2 + w->carried + w->picked || warps != 4 * w->loaders ||
+        w->loaders < 1 || w->loaders > LOADERS || mma->warps % 4)
+        return no(why, "the roles are not load with 4 warps (those of slab or pick among them; 8 "
+                       "or 12 where factors are made) and "
                        "mma with a multiple of 4");
     w->groups = mma->warps / 4;
     if (w->groups > most)
@@ -223,12 +255,11 @@ bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why) {
     if (!legal_regs(load->regs) || !legal_regs(mma->regs))
         return no(why, "registers are multiples of 8 from 24 to 256");
     /* Registers that the CTA owns at its start: what setmaxnreg hands round. */
-    int threads = 128 * (1 + w->groups), entry = 65536 / threads / 8 * 8;
+    int all = w->loaders + w->groups, threads = 128 * all, entry = 65536 / threads / 8 * 8;
     if (entry > 255) entry = 248;
     w->entry_regs = entry;
-    if (load->regs + w->groups * mma->regs > entry * (1 + w->groups))
-        return no(why, "the roles need %d registers of %d", load->regs + w->groups * mma->regs,
-                  entry * (1 + w->groups));
+    int regs = w->loaders * load->regs + w->groups * mma->regs;
+    if (regs > entry * all) return no(why, "the roles need %d registers of %d", regs, entry * all);
     if (mma->regs <= entry) w->load_regs = 0; /* all have enough as they are */
     if (s->threads != threads) return no(why, "%d threads, not %d", s->threads, threads);
     return true;
@@ -244,7 +275,7 @@ static bool read_side(const Schedule *s, const Mma *m, bool rows, MmaTiles *w, S
     MmaSmem *x = rows ? &w->a : &w->b;
     x->parts = mma_factors(m, rows);
     for (int n = 0; n < x->parts; n++) {
-        const SValue *v = placed(s, mma_factor_at(m, rows, n)->load->id);
+        const SValue *v = placed(s, mma_factor_at(m, rows, n)->value);
         if (!v || v->place != PLACE_smem || (w->stages && v->buffers != w->stages) ||
             v->buffers < 2 || v->buffers > 32)
             return no(why, "all factors need the same number of buffers in smem, 2 to 32");
@@ -289,20 +320,25 @@ int mma_smem_row(const MmaSmem *s, int row) {
     return s->mn ? row / s->box * s->box_bytes : row / 8 * s->stride;
 }
 
-static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, MmaSmem *s, Str *why) {
-    const TTensor *x = &t->tensors.v[f->load->tensor];
+/* made: threads write what they bring, K-major. */
+static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, bool made, MmaSmem *s,
+                       Str *why) {
+    bool k_major = f->k_major || (made && s->plain);
+    const char *name = f->made ? "what is made" : t->tensors.v[f->load->tensor].name;
     int size = dtype_bits(f->type) / 8;
     if (k * size != MMA_LINE)
-        return no(why, "a stage has %d elements of k of %s, not %d", MMA_LINE / size, x->name, k);
-    if (s->swizzle != 128 && (f->k_major || (s->swizzle != 64 && s->swizzle != 32)))
-        return no(why, "%s has a swizzle of %d; K-major 128 is right, MN-major 32, 64 or 128",
-                  x->name, s->swizzle);
-    if (f->k_major) {
+        return no(why, "a stage has %d elements of k of %s, not %d", MMA_LINE / size, name, k);
+    if (f->made && !s->plain)
+        return no(why, "threads make a factor, TMA does not%s%s", *f->why ? ": " : "", f->why);
+    if (s->swizzle != 128 && (k_major || (s->swizzle != 64 && s->swizzle != 32)))
+        return no(why, "%s has a swizzle of %d; K-major 128 is right, MN-major 32, 64 or 128", name,
+                  s->swizzle);
+    if (k_major) {
         lay_k_major(s, rows);
     } else {
         if (rows % (s->swizzle / size))
             return no(why, "a tile of %d does not cut into boxes of %d of %s", rows,
-                      s->swizzle / size, x->name);
+                      s->swizzle / size, name);
         lay_mn_major(s, rows, k, size);
     }
     s->part = s->boxes * s->box_bytes;
@@ -409,8 +445,8 @@ static bool fits_plain(const MmaTiles *w, const MmaFactor *f, const MmaSmem *s, 
                        Str *why) {
     int regs = w->load_regs ? w->load_regs : w->entry_regs;
     if (!s->plain) return true;
-    if (f->outer >= 0) return no(why, "plain loads bring one dimension of k");
-    int lines = 64 / size;
+    if (f->outer >= 0 && !w->made) return no(why, "plain loads bring one dimension of k");
+    int lines = w->made ? 16 : 64 / size;
     if (s->swizzle != MMA_LINE || rows % lines)
         return no(why, "plain loads bring %d lines of 128 bytes", lines);
     if (regs < PLAIN_REGS)
@@ -443,8 +479,8 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     w->blocks = w->group_rows / 64 * w->a.parts, w->width = w->n * w->b.parts;
     if (w->width > 256) return no(why, "%d columns of all sums, above 256", w->width);
     if (s->pingpong && w->groups != 2) return no(why, "pingpong needs two groups");
-    if (!lay_factor(t, &m->a, w->m, w->k, &w->a, why) ||
-        !lay_factor(t, &m->b, w->n, w->k, &w->b, why) || !read_cluster(s, m, w, why) ||
+    if (!lay_factor(t, &m->a, w->m, w->k, w->made, &w->a, why) ||
+        !lay_factor(t, &m->b, w->n, w->k, w->made, &w->b, why) || !read_cluster(s, m, w, why) ||
         !fits_plain(w, &m->a, &w->a, m->size, w->m, why) ||
         !fits_plain(w, &m->b, &w->b, m->size, w->n, why) || !tma_begins(m, true, &w->a, why) ||
         !tma_begins(m, false, &w->b, why))
@@ -474,7 +510,10 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *w
         return false;
     t = m->nest.t;
     if (!find(t, rows, cols, m, why)) return false;
-    if (s->mul == MUL_mma) return read_stages(s, m, w, why) && mma_sync_fits(t, s, m, w, why);
+    w->made = m->a.made || m->b.made;
+    if (s->mul == MUL_mma)
+        return (!w->made || no(why, "factors are made for wgmma alone")) &&
+               read_stages(s, m, w, why) && mma_sync_fits(t, s, m, w, why);
     return mma_read_roles(s, 2, w, why) &&
            (!w->picked || no(why, "the role pick is for loops over blocks")) &&
            read_stages(s, m, w, why) && fits(t, s, m, w, why) &&

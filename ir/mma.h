@@ -15,6 +15,10 @@
  * (MN-major, which fp8 cannot be). Its other dimensions are read at what further grid axes
  * (batches) and sizes say.
  *
+ * A factor may also be made, of 16 bits: any pointwise function of loads over its own axis, k and
+ * batches, with one type of the two factors that it is rounded to (mma_made.c). Threads compute it
+ * into the stage, K-major.
+ *
  * One of the factors may be a vector. Where k is its last dimension it has no dimension of rows;
  * else the last takes their place.
  */
@@ -24,7 +28,13 @@
 #include "ir/schedule.h"
 
 typedef struct MmaFactor {
-    const TInst *load;
+    int value;          /* in the loop: of the load, or of what is made */
+    const TInst *load;  /* NULL: it is made.. */
+    const TInst **part; /* ..of these, in their order; the last is `value` */
+    int nparts;
+    bool made;
+    const char *why; /* why a load is made */
+    uint64_t axes;   /* of what is made: along which it differs */
     DType type;
     int row, depth; /* dimensions of the row axis (-1: none) and of k, or of k%c */
     int outer;      /* that of k/c; -1: k is read bare */
@@ -98,7 +108,7 @@ enum { MMA_STAGED = 4 };
 enum { MMA_BOX = 32 };
 typedef struct MmaSmem {
     bool mn;    /* MN-major */
-    bool plain; /* brought by all threads that load, not by TMA */
+    bool plain; /* brought (or made) by all threads that load, not by TMA */
     int swizzle, box, boxes;
     SEvict evict;
     int box_bytes;    /* of one */
@@ -118,6 +128,8 @@ typedef struct MmaTiles {
     int m, n, k;    /* elements of a CTA's tile; k: of a stage */
     int stages;     /* buffers of the factors */
     int groups;     /* warpgroups that multiply */
+    int loaders;    /* warpgroups that load: where factors are made there may be several */
+    bool made;      /* some factor is: then all that is plain is */
     int group_rows; /* rows of one's sum: of a thin tile, more than there are */
     int group_cols; /* its columns: n */
     /* A thread holds two rows, 8 apart, of every block_rows of those, and of every 8 columns two

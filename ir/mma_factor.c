@@ -24,7 +24,8 @@ bool mma_factor(const TProg *t, const TInst *load, int row, int k, int part, Mma
                 Str *why) {
     const TTensor *x = &t->tensors.v[load->tensor];
     int pieces = 0;
-    *f = (MmaFactor){.load = load, .type = x->type, .row = -1, .depth = -1, .outer = -1};
+    *f = (MmaFactor){.value = load->id, .load = load, .type = x->type};
+    f->row = f->depth = f->outer = -1;
     if (x->rank > 5) return no(why, "%s has rank %d, above 5", x->name, x->rank);
     if (load->checked) return no(why, "%s is read outside its domain", x->name);
     for (int d = 0; d < load->nix; d++) {

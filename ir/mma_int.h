@@ -21,6 +21,8 @@ bool mma_is_lone(const TProg *t, int axis);
 /* part: a dimension that need not be as long as k; -1: none. */
 bool mma_factor(const TProg *t, const TInst *load, int row, int k, int part, MmaFactor *f,
                 Str *why);
+/* Of the loop, k, and rows and columns if they are known: all else where factors are made. */
+bool mma_made(const TProg *t, Mma *m, Str *why);
 /* Bytes of an element, 0: the two do not go together. */
 int mma_pair_size(DType p, DType q);
 /* The roles load, mma (at most `most` groups), slab. */

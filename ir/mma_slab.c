@@ -156,8 +156,8 @@ static void lay(MmaTiles *w) {
 }
 
 static bool is_factor(const Mma *m, int value) {
-    bool is = value == m->a.load->id || value == m->b.load->id;
-    for (int n = 1; n < m->sums; n++) is |= value == m->more[n - 1].load->id;
+    bool is = value == m->a.value || value == m->b.value;
+    for (int n = 1; n < m->sums; n++) is |= value == m->more[n - 1].value;
     return is;
 }
 

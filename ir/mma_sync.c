@@ -59,6 +59,7 @@ static bool lay(const TProg *t, const Schedule *s, const MmaFactor *f, int rows,
                 Str *why) {
     const char *name = t->tensors.v[f->load->tensor].name;
     int size = dtype_bits(f->type) / 8;
+    if (f->outer >= 0) return no(why, "%s has k in two dimensions, which only TMA brings", name);
     if (x->swizzle != 32 && x->swizzle != 64 && x->swizzle != 128)
         return no(why, "%s has lines of %d bytes; 32, 64 and 128 are right", name, x->swizzle);
     x->mn = !f->k_major;

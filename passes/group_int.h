@@ -62,6 +62,8 @@ typedef struct Group {
     Arena arena;
     const int64_t *sizes;
     bool *store, *candidate, *heavy; /* heavy: reads tensors, or is costly all the same */
+    bool *reduced;                   /* made of a reduction, near or far */
+    bool *online;                    /* in a shared loop, or read in one: scores of attention */
     bool *slow;                      /* made of a product that wgmma cannot make */
     const char **must;               /* why a node has to be stored */
     int *step;

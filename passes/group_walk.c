@@ -47,11 +47,12 @@ typedef struct Walk {
     int products; /* contractions, by where they are read: tensor cores take a step with one.. */
     const Point *product[MMA_SUMS]; /* ..or with some */
     bool apart;                     /* that go together: these do not */
-    int loop_base;     /* the first axis of the step's shared loop; -1: it is not open yet */
-    bool fast;         /* whose products tensor cores make */
-    const Node *first; /* its domain is the grid */
-    uint64_t covered;  /* its axes that some reduction of the loop has */
-    uint64_t columns;  /* with `fast`: axes of the grid that the products inside do not have */
+    double share, making; /* elements of a tile for which a factor is made once; products of such */
+    int loop_base;        /* the first axis of the step's shared loop; -1: it is not open yet */
+    bool fast;            /* whose products tensor cores make */
+    const Node *first;    /* its domain is the grid */
+    uint64_t covered;     /* its axes that some reduction of the loop has */
+    uint64_t columns;     /* with `fast`: axes of the grid that the products inside do not have */
     int instances;
 } Walk;
 
@@ -66,6 +67,24 @@ static void find_slow(Group *gr) {
     }
 }
 
+static void find_reduced(Group *gr) {
+    const Graph *g = gr->g;
+    gr->reduced = ARENA_ARRAY(&gr->arena, bool, g->nodes.n);
+    for (int i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.v[i];
+        gr->reduced[i] = n->kind == N_REDUCE;
+        for (int k = 0; k < n->nin && n->kind == N_OP; k++)
+            gr->reduced[i] |= gr->reduced[n->in[k].node];
+    }
+    gr->online = ARENA_ARRAY(&gr->arena, bool, g->nodes.n);
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const Node *n = g->nodes.v[i];
+        gr->online[i] |= n->loop >= 0;
+        for (int k = 0; k < n->nin; k++)
+            gr->online[n->in[k].node] |= n->loop >= 0 || (n->kind == N_OP && gr->online[i]);
+    }
+}
+
 void group_walk_init(Group *gr) {
     int n = gr->g->nodes.n;
     gr->points = ARENA_NEW(&gr->arena, Points);
@@ -75,6 +94,7 @@ void group_walk_init(Group *gr) {
     gr->priced = arena_alloc(&gr->arena, sizeof *gr->priced * (size_t)n);
     gr->read_keys.arena = &gr->arena;
     find_slow(gr);
+    find_reduced(gr);
 }
 
 void group_walk_free(Group *gr) {
@@ -283,15 +303,58 @@ static bool half(DType t) {
     return t == DT_bf16 || t == DT_f16;
 }
 
-/* Of a product: two stored matrices of one 16-bit type, multiplied at the points of the step or
- * of its loop, each a tile's element. */
-static bool on_tensor_cores(const Walk *w, const Point *p) {
+/* Can threads make it in the loop of a product (ir/mma_made.c): pointwise, of what is in memory?
+ * Not of statistics of its rows: rows.c makes these and it in one kernel. */
+static bool is_pointwise(const Walk *w, const Node *n, int rank, int *budget) {
+    if (n->kind == N_INPUT || n->kind == N_CONST || n->kind == N_INDEX) return true;
+    if (w->gr->store[n->id]) return n->rank >= rank || !w->gr->reduced[n->id];
+    if (n->kind != N_OP || --*budget < 0) return false;
+    for (int k = 0; k < n->nin; k++)
+        if (n->in[k].checked || !is_pointwise(w, w->gr->g->nodes.v[n->in[k].node], rank, budget))
+            return false;
+    return true;
+}
+
+/* Factors of a product of a 16-bit type, as bits those that threads make; false: they cannot. */
+static bool find_made(const Walk *w, const Point *p, int *made) {
+    enum { NODES = 64 };
+    DType type = DT_none;
+    *made = 0;
+    for (int k = 0; k < 2; k++) {
+        const Node *n = p->in[k]->node;
+        bool is = loaded(w, p->in[k]) || (n->kind == N_OP && n->op == OP_cast);
+        if (is && half(n->type) && type == DT_none) type = n->type;
+    }
+    for (int k = 0; k < 2; k++) {
+        const Node *n = p->in[k]->node;
+        int budget = NODES;
+        bool there = loaded(w, p->in[k]), same = n->type == type;
+        bool narrow = dtype_bits(n->type) <= 8 && n->type != DT_bool;
+        bool rounds = !there && type == DT_bf16 && (n->type == DT_f32 || n->type == DT_i32);
+        if (same && there) continue;
+        if (!(same || narrow || rounds) || !is_pointwise(w, n, n->rank, &budget)) return false;
+        *made |= 1 << k;
+    }
+    return type != DT_none && (!*made || !w->gr->online[p->node->id]);
+}
+
+/* For so many elements along the other factor's own axis factor k is made once: a tile's. */
+static double share_of(const Walk *w, const Node *n, int k) {
+    enum { TILE = 256 };
+    double all = 1;
+    for (int d = 0; d < n->rank; d++)
+        if (n->roles[d] == (k ? 'm' : 'n')) all *= value_extent(w->gr, n, d);
+    return fmin(all, TILE);
+}
+
+/* Of a product: two matrices of one 16-bit type, stored or made by threads, multiplied at the
+ * points of the step or of its loop, each a tile's element. */
+static bool on_tensor_cores(const Walk *w, const Point *p, int *made) {
     const Group *gr = w->gr;
     const Node *n = p->node;
+    *made = 0;
     if (!(gr->target->has & (TGT_W | TGT_M)) || gr->strict || n->nin != 2 || n->where) return false;
-    const Node *a = p->in[0]->node, *b = p->in[1]->node;
-    if (a->type != b->type || !half(a->type)) return false;
-    if (!loaded(w, p->in[0]) || !loaded(w, p->in[1])) return false;
+    if (!find_made(w, p, made) || (*made && !(gr->target->has & TGT_W))) return false;
     const GroupStep *s = w->block;
     if (s && !(gr->target->has & TGT_W)) return false; /* blocks that are reduced are wgmma's */
     if (s && group_same_domain(n, gr->g->nodes.v[s->inner]) && same_map(p->map, s->cover, n->rank))
@@ -357,11 +420,19 @@ static void walk_point(Walk *w, Point *p) {
         vec_push(&w->gr->arena, &w->pt->extent, extent);
     }
     note_loop(w, p);
+    int made = 0;
+    bool tensor = product && on_tensor_cores(w, p, &made);
     if (w->fast && n->red == RED_contract && n->kind == N_REDUCE)
         w->online += it * flops_of(n);
     else
-        *(product && on_tensor_cores(w, p) ? &w->tensor : &w->flops) += it * flops_of(n);
-    for (int k = 0; k < n->nin; k++) walk_point(w, p->in[k]);
+        *(tensor ? &w->tensor : &w->flops) += it * flops_of(n) / w->share;
+    if (tensor && made) w->making += it * flops_of(n);
+    for (int k = 0; k < n->nin; k++) {
+        double before = w->share;
+        if (tensor && (made >> k & 1)) w->share = share_of(w, n, k);
+        walk_point(w, p->in[k]);
+        w->share = before;
+    }
 }
 
 static void walk_root(Walk *w, const Node *root) {
@@ -407,7 +478,7 @@ static void walk_all(Walk *w, GroupMemo *m) {
     m->seen.n = m->stored.n = m->reads.n = 0;
     w->memo = m;
     w->domain = domain_of(w, first);
-    w->grid = 1;
+    w->grid = w->share = 1;
     for (int i = 0; i < first->rank; i++) w->grid *= value_extent(w->gr, first, i);
     for (int i = 0; i < first->rank; i++) {
         vec_push(&w->gr->arena, &pt->iters, w->grid);
@@ -474,6 +545,11 @@ static int by_number(const void *a, const void *b) {
     return *(const int *)a - *(const int *)b;
 }
 
+/* A loop that makes factors takes so much longer, and so many microseconds to begin: guesses, not
+ * measured. A launch less is worth that; the traffic of a step that remains is rarely. */
+#define MAKING    0.25
+#define MAKING_US 0.5
+
 /* Microseconds of one step: a launch, then the slower of memory and arithmetic. */
 double group_step_price(Group *gr, int s) {
     const GroupStep *st = &gr->steps[s];
@@ -498,10 +574,11 @@ double group_step_price(Group *gr, int s) {
     forget_loads(w.pt);
     /* traffic counts a little even where arithmetic hides it: it breaks the ties */
     double faster = w.apart ? 1 : gr->target->f32_tflops / gr->target->bf16_tflops;
-    double flops = w.flops + w.tensor * faster;
+    double flops = w.flops + w.tensor * faster + w.making * faster * MAKING;
     flops += w.online * gr->target->f32_tflops / gr->target->bf16_tflops;
     m->price = COST_LAUNCH_US + fmax(cost_time(gr->target, flops, bytes), w.again) +
                0.1 * cost_time(gr->target, 0, bytes);
+    if (w.making > 0) m->price += MAKING_US;
     if (w.instances > MAX_INSTANCES) m->price = INFINITY;
     return m->price;
 }

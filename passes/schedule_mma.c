@@ -205,6 +205,6 @@ void schedule_mma(PassCtx *cx, Step *step) {
         if (!(t->has & TGT_M) || t->has & TGT_W) continue;
         if (!found && !gemm_find(step, &g)) return;
         found = true;
-        if (g.m.size == SIZE && !g.m.nest.blocks) propose(cx, step, &g, t);
+        if (g.m.size == SIZE && !g.made && !g.m.nest.blocks) propose(cx, step, &g, t);
     }
 }

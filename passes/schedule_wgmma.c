@@ -54,6 +54,18 @@ static const Tile tiles[] = {
     {ALL, .kind = SWAP, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
     {ALL, .kind = THIN, .bm = 16, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
 };
+/* Of factors that threads make. */
+static const Tile made_tiles[] = {
+    {MADE, .kind = DIRECT, .bm = 128, .bn = 256, .plain = true, .wide = true},
+    {MADE, .kind = COOP, .bm = 256, .bn = 128, .plain = true, .wide = true},
+    {MADE, .kind = DIRECT, .bm = 128, .bn = 128, .plain = true, .wide = true},
+    {MADE, .kind = SWAP, .bm = 64, .bn = 16, .plain = true, .wide = true, .loaders = 3},
+    {MADE, .kind = THIN, .bm = 64, .bn = 32, .plain = true, .wide = true, .loaders = 3},
+    {MADE, .kind = DIRECT, .bm = 128, .bn = 128, .plain = true, .always = true},
+    {MADE, .kind = THIN, .bm = 64, .bn = 64, .plain = true, .always = true},
+};
+
+enum { MADE_TILES = sizeof made_tiles / sizeof *made_tiles };
 enum { TILES = sizeof tiles / sizeof *tiles, KEPT = 16, BEST = 2 };
 
 /* ---- schedules ---- */
@@ -68,7 +80,7 @@ static void in_smem(Arena *a, Schedule *s, const Mma *m, bool of_rows, int rows,
                     SEvict evict, bool plain) {
     for (int n = 0; n < mma_factors(m, of_rows); n++) {
         const MmaFactor *f = mma_factor_at(m, of_rows, n);
-        SValue v = {.value = f->load->id,
+        SValue v = {.value = f->value,
                     .place = PLACE_smem,
                     .buffers = buffers,
                     .swizzle = 128,
@@ -83,11 +95,14 @@ static void in_smem(Arena *a, Schedule *s, const Mma *m, bool of_rows, int rows,
 static Schedule *begin(const PassCtx *cx, const Gemm *g, const Tile *c) {
     Arena *a = cx->arena;
     Schedule *s = ARENA_NEW(a, Schedule);
-    s->name = arena_printf(a, "%s_%dx%d", c->plain ? "plain" : kind_name[c->kind], c->bm, c->bn);
+    const char *kind = c->plain ? "plain" : kind_name[c->kind];
+    if (g->made) kind = arena_printf(a, "made_%s", c->wide ? kind_name[c->kind] : "plain");
+    s->name = arena_printf(a, "%s_%dx%d", kind, c->bm, c->bn);
     s->target = cx->target->name;
     s->move = MOVE_tma;
     s->mul = MUL_wgmma;
-    s->threads = 128 * (1 + tile_groups(c));
+    s->threads = 128 * (tile_loaders(c) + tile_groups(c));
+    s->wide = c->wide;
     s->pingpong = c->kind == PINGPONG;
     s->persistent = true;
     s->raster = tile_groups(c) == 1 ? 1 : (c->kind == PINGPONG ? 12 : 16) / tile_pair_rows(c);
@@ -116,11 +131,15 @@ static void end(const PassCtx *cx, const Gemm *g, const Tile *c, int stages, int
                 Schedule *s) {
     Arena *a = cx->arena;
     bool small = tile_groups(c) == 1, swap = c->kind == SWAP;
-    in_smem(a, s, &g->m, true, swap ? c->bn : c->bm, stages, c->rows, c->plain);
-    in_smem(a, s, &g->m, false, swap ? c->bm : c->bn, stages, c->cols, c->plain);
-    SRole load = {"load", 4 - slabs, small ? 40 : 24}, slab = {"slab", slabs, load.regs};
+    bool all = c->plain && !c->wide; /* by threads, what TMA could bring too */
+    bool plain = c->plain && !g->made;
+    in_smem(a, s, &g->m, true, swap ? c->bn : c->bm, stages, c->rows, plain || all || g->m.a.made);
+    in_smem(a, s, &g->m, false, swap ? c->bm : c->bn, stages, c->cols, plain || all || g->m.b.made);
+    SRole load = {"load", 4 * tile_loaders(c) - slabs, small ? 40 : 24},
+          slab = {"slab", slabs, load.regs};
     SRole mma = {"mma", 4 * tile_groups(c), small ? 232 : 240};
     if (c->plain) load.regs = 152, mma.regs = small ? 232 : 176;
+    if (tile_loaders(c) > 1) load.regs = mma.regs = 65536 / s->threads / 8 * 8;
     vec_push(a, &s->roles, load);
     if (slabs) vec_push(a, &s->roles, slab);
     vec_push(a, &s->roles, mma);
@@ -180,6 +199,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
         end(cx, g, c, stages, 0, s);
     } while (g->m.row_block.size && !gemm_fits_tier(g->step, s) && less++ < LESS);
     if (c->split > 1) return s;
+    if (g->made) return s;
     Schedule *other = staged ? bringing(cx, g, c, &x, stages, false) : NULL;
     if (!other && pingpong) other = bringing(cx, g, c, &x, stages, true);
     return other ? other : s;
@@ -192,6 +212,7 @@ static bool is_gemm(const TProg *t, Gemm *g) {
     g->step = t;
     g->t = g->m.t;
     g->vector = g->m.a.vector || g->m.b.vector;
+    g->made = g->m.a.made || g->m.b.made;
     str_free(&why);
     return is;
 }
@@ -316,14 +337,15 @@ const Ix *schedule_wgmma(PassCtx *cx, Step *step) {
     Gemm g = {0};
     if (!(cx->target->has & TGT_W) || cx->strict || !gemm_find(step, &g)) return NULL;
     g.sms = cx->target->sms;
-    g.sums = g.m.size == 2 ? WIDE : cx->fast_accum ? FP8 : PROMOTED;
-    Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + BETWEEN);
+    g.sums = g.made ? MADE : g.m.size == 2 ? WIDE : cx->fast_accum ? FP8 : PROMOTED;
+    Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + MADE_TILES + BETWEEN);
     int n = 0;
     g.whole = cx->invariant;
     for (int i = 0; i < TILES; i++) consider(&g, c, &n, tiles[i]);
+    for (int i = 0; i < MADE_TILES; i++) consider(&g, c, &n, made_tiles[i]);
     bool known = ix_is_const(c[0].cost, NULL);
-    if (known) add_between(&g, c, &n);
-    FK_ASSERT(n <= TILES + BETWEEN);
+    if (known && !g.made) add_between(&g, c, &n);
+    FK_ASSERT(n <= TILES + MADE_TILES + BETWEEN);
     sort(c, n);
     int best = known ? BEST : KEPT;
     for (int i = 0, kept = 0; i < n; i++) {

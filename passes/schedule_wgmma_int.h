@@ -13,6 +13,7 @@ typedef struct Gemm {
     int sums;    /* what it needs of enum Sums */
     bool whole;  /* sums of k are made in one go, whatever the other sizes are */
     bool vector; /* one of the factors is one */
+    bool made;   /* threads make a factor */
 } Gemm;
 
 typedef enum Kind {
@@ -27,8 +28,9 @@ typedef enum Kind {
 } Kind;
 
 /* Sums by what they need: of 16-bit products; of fp8 products, that the tensor core may keep to
- * itself (--fast-accum); of fp8 products, promoted to f32 every 128. */
-enum Sums { WIDE = 1, FP8 = 2, PROMOTED = 4, ALL = WIDE | FP8 | PROMOTED };
+ * itself (--fast-accum); of fp8 products, promoted to f32 every 128; of factors that
+ * threads make. */
+enum Sums { WIDE = 1, FP8 = 2, PROMOTED = 4, ALL = WIDE | FP8 | PROMOTED, MADE = 8 };
 
 /* A candidate. */
 typedef struct Tile {
@@ -41,6 +43,8 @@ typedef struct Tile {
     bool always;      /* also kept when sizes are known and others are cheaper: for layouts */
     int pieces, sets; /* of promotion; 0 reads as 1 */
     int split;        /* most parts along k of the last round's tiles; 0 reads as 1 */
+    bool wide;        /* of factors that are made: loads as vectors; else nothing comes by TMA */
+    int loaders;      /* warpgroups that make them; 0 reads as 1 */
     int loop;         /* percent of the ideal that its main loop takes; 0 reads as 100 */
 } Tile;
 
@@ -54,6 +58,7 @@ bool gemm_fits_tier(const TProg *t, const Schedule *s);
 const Ix *gemm_bytes(const Gemm *g); /* of all tensors, each once */
 int gemm_stage_k(const Gemm *g);     /* elements of k of a stage */
 int tile_groups(const Tile *c);
+int tile_loaders(const Tile *c);
 int tile_pair_rows(const Tile *c);
 int tile_pair_cols(const Tile *c);
 /* The axes of the accumulator. */

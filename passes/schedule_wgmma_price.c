@@ -2,6 +2,7 @@
  * (start + rounds * (main loop + epilogue)) and of memory, fitted to measurements on the H200,
  * written as an expression of the sizes.
  */
+#include "passes/cost_int.h"
 #include "passes/schedule_wgmma_int.h"
 
 int gemm_stage_k(const Gemm *g) {
@@ -10,6 +11,10 @@ int gemm_stage_k(const Gemm *g) {
 
 int tile_groups(const Tile *c) {
     return c->kind == THIN || c->kind == SWAP ? 1 : 2;
+}
+
+int tile_loaders(const Tile *c) {
+    return c->loaders > 1 ? c->loaders : 1;
 }
 
 int tile_pair_rows(const Tile *c) {
@@ -110,12 +115,42 @@ const Ix *gemm_bytes(const Gemm *g) {
     return ix_div(p, sum, ix_const(p, 8));
 }
 
+/* Bytes of a row of a stage, as they are loaded. */
+static int row_bytes(const Gemm *g, const MmaFactor *f) {
+    int bytes = 0;
+    if (!f->made) return STAGE_BYTES;
+    for (int i = 0; i < f->nparts; i++) {
+        const TInst *x = f->part[i];
+        int axis;
+        bool along = x->kind == T_LOAD && x->nix && ix_is_axis(x->ix[x->nix - 1], &axis);
+        if (along && axis == g->m.k)
+            bytes += gemm_stage_k(g) * dtype_bits(g->t->tensors.v[x->tensor].type) / 8;
+    }
+    return bytes ? bytes : STAGE_BYTES;
+}
+
+enum { EACH_LOAD = 12, EACH_STORE = 2 };
+
+/* Hundredths of a cycle in which threads make a row of a stage: instructions of its elements, of
+ * which a warp a scheduler issues 7 in 10 cycles, and several one a cycle. Not measured. */
+static int made_time(const Gemm *g, const Tile *c, const MmaFactor *f) {
+    double work = EACH_STORE;
+    for (int i = 0; i < f->nparts; i++) {
+        const TInst *x = f->part[i];
+        if (x->kind == T_OP) work += cost_op(x->op);
+        if (x->kind == T_LOAD) work += c->wide ? 1 : EACH_LOAD;
+    }
+    if (!f->made) work += EACH_LOAD;
+    return (int)(gemm_stage_k(g) * work * 100 / (tile_loaders(c) > 1 ? 128 : 90));
+}
+
 /* Hundredths of a cycle in which a multiprocessor takes in 128 bytes of a row: at 72 bytes a cycle,
  * 45 where rows do not begin at cache lines, 38 where not even at sectors. Threads need 5 cycles:
  * not measured, a sum over their instructions. */
 static const Ix *row_time(const Gemm *g, const Tile *c, const MmaFactor *f) {
     IxPool *p = g->t->ix;
-    if (c->plain) return ix_const(p, 500);
+    if (f->made || (g->made && !c->wide)) return ix_const(p, made_time(g, c, f));
+    if (c->plain && !g->made) return ix_const(p, 500);
     const TTensor *x = &g->t->tensors.v[f->load->tensor];
     const Ix *pitch = times(p, x->dims[x->rank - 1], dtype_bits(x->type) / 8);
     const Ix *lines = least(p, ix_mod(p, pitch, ix_const(p, 128)), 1);
@@ -148,6 +183,7 @@ static const Ix *stage_cycles(const Gemm *g, const Tile *c) {
     const Ix *b = times(p, rows_there(g, b_axis, b_rows), b_parts);
     const Ix *zeros = ix_add(p, times(p, rows_zero(g, a_axis, a_rows), a_parts),
                              times(p, rows_zero(g, b_axis, b_rows), b_parts));
+    if (g->made) zeros = ix_const(p, 0);
     const Ix *tma = ix_add(p, ix_add(p, a, b), times(p, zeros, c->plain ? 0 : 7));
     a = ix_mul(p, a, row_time(g, c, swap ? &g->m.b : &g->m.a));
     b = ix_mul(p, b, row_time(g, c, swap ? &g->m.a : &g->m.b));
@@ -167,8 +203,9 @@ static const Ix *memory_cycles(const Gemm *g, const Tile *c) {
     const Ix *stages =
         ix_mul(p, count_clusters(g, c), ceil_div(p, extent(g, g->m.k), gemm_stage_k(g)));
     if (walk(g, c) > 1) stages = ix_mul(p, stages, walked(g, c));
-    return ix_max(p, memory,
-                  scaled(p, stages, (gemm_height(g, c) + gemm_width(g, c)) * STAGE_BYTES, 6200));
+    bool swap = c->kind == SWAP;
+    int a = row_bytes(g, swap ? &g->m.b : &g->m.a), b = row_bytes(g, swap ? &g->m.a : &g->m.b);
+    return ix_max(p, memory, scaled(p, stages, gemm_height(g, c) * a + gemm_width(g, c) * b, 6200));
 }
 
 /* Small tiles move more bytes for a product, which costs clock where the chip is at the limit of

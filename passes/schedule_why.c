@@ -49,6 +49,10 @@ const char *schedule_why(const PassCtx *cx, const Step *step) {
         is = inner ? online_find(&a, step->tile, &o, &why) : mma_find(step->tile, -1, -1, &m, &why);
     if (is && sync && !inner && m.size == 1)
         str_add(&why, "fp8 is for wgmma");
+    else if (is && sync && !inner && (m.a.made || m.b.made))
+        str_add(&why, m.a.made && *m.a.why   ? m.a.why
+                      : m.b.made && *m.b.why ? m.b.why
+                                             : "factors are made for wgmma alone");
     else if (is && !(inner && sync && !online_copies(&o, &why)))
         str_add(&why, "no tile fits");
     const char *said = arena_strdup(cx->arena, str_get(&why));

@@ -210,7 +210,7 @@ static void emit_consumer(Wg *w) {
     Lower *l = w->l;
     LLVMBuilderRef b = l->b;
     if (w->t.load_regs) ptx_setmaxnreg(l, w->t.mma_regs, true);
-    w->group = LLVMBuildSub(b, w->role, i32c(l, 1), "");
+    w->group = LLVMBuildSub(b, w->role, i32c(l, w->t.loaders), "");
     Val t = LLVMBuildAnd(b, w->tid, i32c(l, 127), "");
     w->leader = LLVMBuildICmp(b, LLVMIntEQ, t, i32c(l, 0), "");
     w->lane0 = LLVMBuildAnd(b, w->tid, i32c(l, 31), "");
@@ -289,11 +289,13 @@ static void emit_body(Wg *w, Kernel *k) {
     barriers_init(w);
     chain_here(l, k, l->b);
     LLVMBasicBlockRef load = block_new(l, "load.role"), mma = block_new(l, "mma.role");
-    Val loads = LLVMBuildICmp(l->b, LLVMIntEQ, w->role, i32c(l, 0), "");
+    Val loads = LLVMBuildICmp(l->b, LLVMIntULT, w->role, i32c(l, w->t.loaders), "");
     LLVMBuildCondBr(l->b, loads, load, mma);
     block_enter(l, load);
     if (w->t.load_regs) ptx_setmaxnreg(l, w->t.load_regs, false);
-    if (w->t.a.plain || w->t.b.plain)
+    if (w->t.made)
+        wg_loader_make(w);
+    else if (w->t.a.plain || w->t.b.plain)
         wg_loader_plain(w);
     else
         wg_loader(w);

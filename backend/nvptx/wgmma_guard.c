@@ -110,7 +110,9 @@ static void guard_factors(Wg *w, Kernel *k, bool rows, const MmaSmem *s) {
     for (int n = 0; n < s->parts; n++) {
         const MmaFactor *f = mma_factor_at(&w->m, rows, n);
         bool copied = w->l->s->move == MOVE_cpasync;
-        if (copied && !s->plain)
+        if (w->t.made && s->plain)
+            wg_guard_make(w, k, f);
+        else if (copied && !s->plain)
             guard_copied(w, k, f);
         else if (s->plain && !copied)
             guard_plain(w, k, f);

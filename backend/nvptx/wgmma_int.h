@@ -1,9 +1,10 @@
 /* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
  * wgmma_promote.c (with partial sums), wgmma_ring.c (stages), wgmma_load.c (who loads),
- * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_out.c (after the loop),
- * wgmma_reduce.c, wgmma_reduce_rows.c (reductions of it), wgmma_store.c and wgmma_bring.c (stores
- * and loads there through shared memory), wgmma_slab.c (who copies those), wgmma_split.c (parts of
- * a tile), wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch). */
+ * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_make.c (where threads
+ * make factors), wgmma_out.c (after the loop), wgmma_reduce.c, wgmma_reduce_rows.c (reductions of
+ * it), wgmma_store.c and wgmma_bring.c (stores and loads there through shared memory), wgmma_slab.c
+ * (who copies those), wgmma_split.c (parts of a tile), wgmma_tile.c (which tile, where its elements
+ * lie), wgmma_guard.c (launch). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -89,6 +90,10 @@ void wg_uniform_end(Wg *w, LLVMBasicBlockRef after);
 /* The loading role, to its end: by TMA alone, or as threads do it (wgmma_load_plain.c). */
 void wg_loader(Wg *w);
 void wg_loader_plain(Wg *w);
+void wg_loader_make(Wg *w);
+void wg_guard_make(Wg *w, Kernel *k, const MmaFactor *f);
+/* What threads wrote of a stage is there: a warp's arrival. */
+void wg_publish(Wg *w, Val full);
 /* What there is of a tile's factors, at the open axes: boxes that lie wholly beyond the end are not
  * loaded (zeros would take TMA four times as long as rows), and what wgmma reads there instead
  * makes nothing that is stored. */
@@ -156,6 +161,10 @@ void wg_open_one(Wg *w, int axis, Val at);   /* one element, in range or harmles
 Val wg_factor_at(Wg *w, const MmaFactor *f); /* i64: an address, at the open axes and k = 0 */
 /* What TMA wants, i32, innermost first: an access at the open axes, which hold one element each. */
 void wg_coords(Wg *w, const TInst *i, Val *coord);
+
+/* Opens an axis at n elements one after the other, which may lie beyond its end: all or none of
+ * them if together. */
+void wg_open_run(Wg *w, int axis, Val first, int n, bool together);
 
 /* The elements of the accumulator that a thread holds: group rows; n columns from col0 on. */
 void wg_open_rows(Wg *w, Val row0);

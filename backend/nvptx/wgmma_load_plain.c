@@ -264,7 +264,7 @@ static void load_other(Wg *w, Val k0, Val stage, Val full) {
     block_enter(l, after);
 }
 
-static void publish(Wg *w, Val full) {
+void wg_publish(Wg *w, Val full) {
     Lower *l = w->l;
     Val lane = LLVMBuildAnd(l->b, w->tid, i32c(l, 31), "");
     ptx_fence_async(l);
@@ -332,7 +332,7 @@ static void load_stage(Wg *w, const WgPlain *p, const Batches *all, Loads *x, Ri
         store(w, p, &all->v[i], x->buffer[i % all->buffers], stage);
     }
     plain_mend(w, p, x->at, stage, kt);
-    publish(w, full);
+    wg_publish(w, full);
     for (int i = 0; i < p->n; i++) x->at[i] = next[i];
 }
 

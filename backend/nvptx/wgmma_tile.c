@@ -188,6 +188,15 @@ static AxisState *place(Wg *w, int axis, Val first, Val left, int n, const int64
     return s;
 }
 
+void wg_open_run(Wg *w, int axis, Val first, int n, bool together) {
+    Lower *l = w->l;
+    int64_t *step = ARENA_ARRAY(l->arena, int64_t, n);
+    for (int i = 0; i < n; i++) step[i] = i;
+    Val left = LLVMBuildSub(l->b, uniform_ix(l, l->t->axes.v[axis].extent), first, "");
+    AxisState *s = place(w, axis, first, LLVMBuildTrunc(l->b, left, l->i32, ""), n, step);
+    for (int i = 1; i < n && together; i++) s->in[i] = s->in[0];
+}
+
 static Val thread_first(Wg *w, Val tile0, Val of_thread) {
     LLVMBuilderRef b = w->l->b;
     return LLVMBuildAdd(b, tile0, LLVMBuildZExt(b, of_thread, w->l->i64, ""), "");

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
-# emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_unaligned, emu_reduce, emu_states,
-# emu_picks, emu_split, emu_rows, emu_edges80, emu_sync, emu_sums).
+# emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_made, emu_unaligned, emu_reduce,
+# emu_states, emu_picks, emu_split, emu_rows, emu_edges80, emu_sync, emu_sums).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
 # examples, programs: every accepted one, sizes drawn up to 20, twice, the second time from another
 # seed with tasks in another order. cases: at the sizes of their "# run:" lines, large ones left out.
 # gemm, vectors, reduce, states: every tensor-core variant by force, ragged, with 132 multiprocessors and
-# with 2, so that CTAs have many tiles; vectors: one factor is one; reduce: of reductions of the product;
-# states: of those in moving frames. edges: the rows of edges.txt, each variant at two of the sizes;
-# edges80: those for sm_80, of some rows every fourth.
+# with 2, so that CTAs have many tiles; vectors: one factor is one; made: factors that threads make; reduce: of
+# reductions of the product; states: of those in moving frames. edges: the rows of edges.txt, each variant at two
+# of the sizes; edges80: those for sm_80, of some rows every fourth.
 # picks: attention where data leave out blocks, and how many. split: loops over j in parts, by force and by
 # the rule. rows: rows.fk, each variant by force at lengths that fill it, that do not, and ragged ones where it
 # takes them; one that never runs is a fault. sync: as gemm, of modules for sm_80 and sm_86. sums: as reduce, of
@@ -153,6 +153,34 @@ vectors() {
         done
         run
         run FK_EMU_SMS=2 FK_EMU_SEED=3
+    done
+}
+
+# Each variant somewhere at whole vectors, at the ends of groups and stages, and, of threads that load one by one,
+# at odd sizes.
+made() {
+    local fn variant size sizes head before
+    for fn in $(sed -n 's/^fn \([a-z0-9_]*\)(.*/\1/p' tests/gpu/made.fk); do
+        alone tests/gpu/made.fk "$fn"
+        module "$file" || continue
+        "$fkrun" --list "$mod" > "$work/list"
+        head=$(head -n 1 "$work/list")
+        for variant in $(sed -n 's/.*variant=\([^ ]*\) .*/\1/p' "$work/list"); do
+            [ "$variant" = general ] && continue
+            sizes=("136 40 64" "72 264 448")
+            [[ $variant != *_plain_* ]] || [ "$fn" = w4 ] || sizes=("33 71 77" "130 66 320" "2 3 1")
+            : > "$work/cases"
+            for size in "${sizes[@]}"; do
+                read -r m n k <<< "$size"
+                size="-s N=$n -s K=$k"
+                [[ $head == *" M="* ]] && size+=" -s M=$m"
+                [[ $head == *" B="* ]] && size+=" -s B=2"
+                echo "--device=emu --check --check-seconds=2 --repeat=2 $size --variant=$variant $mod" >> "$work/cases"
+            done
+            before=$pass
+            run FK_EMU_SMS=2 FK_EMU_SEED=3
+            [ $pass -gt "$before" ] || { echo "FAIL $fn: $variant never ran"; fail=$((fail + 1)); }
+        done
     done
 }
 
@@ -315,6 +343,7 @@ programs) drawn tests/programs/*.fk ;;
 cases) cases ;;
 gemm) gemm ;;
 vectors) vectors ;;
+made) made ;;
 unaligned) unaligned ;;
 reduce) reduce tests/gpu/reduce.fk 72 136 80 136 264 48 ;;
 states) reduce tests/gpu/states.fk 72 136 80 136 1100 48 ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk (for sm_90a
-# and for sm_80), fp8.fk and vectors.fk (as they are, and with --fast-accum), matrices.fk, reduce.fk, states.fk, sums.fk, split.fk has, forced, at sizes that hang over
+# and for sm_80), fp8.fk and vectors.fk (as they are, and with --fast-accum), made.fk, matrices.fk, reduce.fk, states.fk, sums.fk, split.fk has, forced, at sizes that hang over
 # tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
 # padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
 # launches, bit for bit. What a variant does not take is skipped;
@@ -103,6 +103,18 @@ cases() {
     for fn in linear across two batch last scores values norm eight eights; do all gemm_vectors $fn $(batch $fn); done
     for fn in eight eights; do all gemm_vectors_fast $fn $(batch $fn) --fast-accum; done
     absent=
+    sizes=("64 64 64" "16 128 192" "129 260 128" "200 528 320" "1000 1040 1024" "72 2056 576")
+    deep=()
+    for fn in w4 nibbles bytes clamped both apart; do all gemm_made $fn; done
+    all gemm_made masked -s B=3
+    absent=M
+    all gemm_made one
+    absent=
+    sizes=("33 71 77" "130 66 325" "2 3 1" "300 257 1001")
+    for fn in nibbles bytes clamped both apart; do
+        for size in "${sizes[@]}"; do one gemm_made $fn auto "$size"; done
+    done
+    deep=("1 24 4096" "1 136 2064")
     sizes=("1 1 8" "1 136 8" "72 104 64" "65 129 64" "200 257 200" "191 304 40" "296 1040 592" "1000 144 1008" "72 2064 48")
     reduced gemm_reduce
     sizes=("1 1 8" "1 1300 16" "72 520 64" "65 2049 64" "200 511 200" "191 304 48" "296 5000 592" "1000 1536 1008" "130 770 2064")

@@ -49,6 +49,7 @@ compile tests/gpu/fp8.fk fp8_cases
 compile tests/gpu/fp8.fk fp8_cases_fast --fast-accum
 compile tests/gpu/vectors.fk gemm_vectors
 compile tests/gpu/vectors.fk gemm_vectors_fast --fast-accum
+compile tests/gpu/made.fk gemm_made
 compile tests/gpu/matrices.fk gemm_matrices
 compile tests/gpu/reduce.fk gemm_reduce
 compile tests/gpu/split.fk online_split --bind E=128
