@@ -209,7 +209,7 @@ static const Ix *price_cut(const PassCtx *cx, const RowFacts *f, int64_t cols, i
     IxPool *p = f->t->ix;
     const Ix *extent = f->t->axes.v[f->loop].extent;
     const Ix *n = ix_mul(p, tiles(f, cols), up_div(p, extent, block));
-    const Ix *ns = shared_out(cx, f, n, ix_const(p, block * cols), vec > 1 ? 80 : 120);
+    const Ix *ns = shared_out(cx, f, n, ix_const(p, block * cols), vec > 1 ? 80 : 200);
     int more = 1000 + 1800 * (launches(f->t) - 1);
     return ix_add(p, ix_add(p, moved(f, vec > 1 ? 100 : 125), ns), ix_const(p, more));
 }
