@@ -32,13 +32,18 @@ class FnInfo(C.Structure):
 
 
 CODES = {torch.bfloat16: (4, 16), torch.float16: (2, 16), torch.float32: (2, 32), torch.float8_e4m3fn: (10, 8),
-         torch.int32: (0, 32)}
+         torch.int32: (0, 32), torch.uint8: (1, 8)}
 
 
 def dl(t):
     n = t.dim()
     shape, strides = (C.c_int64 * n)(*t.shape), (C.c_int64 * n)(*t.stride())
     code, bits = CODES[t.dtype]
+    if getattr(t, "nibbles", False):  # two in a byte, of which torch knows nothing; its bytes are dense
+        bits = 4
+        shape[n - 1] *= 2
+        for d in range(n - 1):
+            strides[d] *= 2
     d = DLTensor(t.data_ptr(), 2, 0, n, code, bits, 1, shape, strides, 0)
     d.keep = (shape, strides, t)
     return d

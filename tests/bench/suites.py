@@ -73,6 +73,9 @@ BARS = [
     Bar("thin", "1 row", tbs=3.6),
     Bar("thin", "1 row, dirty L2"),
     Bar("thin", "vector", tbs=3.6),
+    Bar("w4a16", "16 rows", least=2.0),
+    Bar("w4a16", "4096 rows", least=0.8),
+    Bar("w4a16", "others"),
     Bar("sm80", "mma.sync", tflops=380),
     Bar("sm80", "orders"),
 ]
@@ -145,6 +148,12 @@ def suite_thin(seed):
                 unit="TB/s")]
 
 
+def suite_w4a16(seed):
+    """Dequantised inside the loop; they multiply weights that are bf16 in memory."""
+    return [Row("w4a16", group, "w4a16", f"{m}x8192x8192", module="gemm_w4", against="mm")
+            for group, m in (("16 rows", 16), ("4096 rows", 4096), ("others", 1), ("others", 64), ("others", 512))]
+
+
 def suite_sm80(seed):
     """Modules of --arch=sm_80: mma.sync, whose PTX the driver compiles for the GPU at hand."""
     return [Row("sm80", "mma.sync", "gelu_bias", s, module="gemm_sm80", against="GELU_BIAS")
@@ -154,7 +163,7 @@ def suite_sm80(seed):
 
 SUITES = {"nine": suite_nine, "orders": suite_orders, "unseen": suite_unseen, "gated": suite_gated,
           "swiglu": suite_swiglu, "qkv": suite_qkv,
-          "odd": suite_odd, "fp8": suite_fp8, "thin": suite_thin, "sm80": suite_sm80}
+          "odd": suite_odd, "fp8": suite_fp8, "thin": suite_thin, "w4a16": suite_w4a16, "sm80": suite_sm80}
 
 
 # ---- tensors, reference, the other side ----
@@ -266,8 +275,27 @@ def case_matvec(torch, row, maker):
     return Case([x, w], [Out(y, w.float() @ x.float())], lambda: torch.mv(w, x))
 
 
+def nibbles(torch, n, k):
+    """Numbers from 0 to 15, and the same packed, low half first."""
+    q = torch.randint(0, 16, (n, k), device="cuda", dtype=torch.uint8)
+    packed = (q[:, 0::2] | (q[:, 1::2] << 4)).contiguous()
+    packed.nibbles = True
+    return q, packed
+
+
+def case_w4a16(torch, row, maker):
+    m, n, k = sizes(row)
+    (q, qp), (z, zp) = nibbles(torch, n, k), nibbles(torch, n, k // 128)
+    x = bf16(torch, m, k)
+    s = ((torch.rand(n, k // 128, device="cuda") + 0.5) / (4 * math.sqrt(k))).bfloat16()
+    wide = [v.repeat_interleave(128, dim=1).float() for v in (z, s)]
+    w = ((q.float() - wide[0]) * wide[1]).bfloat16()
+    y = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    return Case([x, qp, zp, s], [Out(y, x.float() @ w.float().t())], lambda: torch.mm(x, w.t()))
+
+
 CASES = {"plain": case_plain, "gelu_bias": case_bias, "relu_bias": case_bias, "nn": case_order,
          "tn": case_order, "tt": case_order, "gated": case_gated, "scaled": case_scaled,
-         "swiglu": case_swiglu, "qkv": case_qkv,
+         "w4a16": case_w4a16, "swiglu": case_swiglu, "qkv": case_qkv,
          "matvec": case_matvec}
 
