@@ -183,7 +183,7 @@ static void load_vector(Wg *w, const Make *x, const TInst *i, Val *word) {
     if (bits == 4) off = LLVMBuildAShr(l->b, off, LLVMConstInt(l->i64, 1, 0), "");
     Val from = LLVMBuildGEP2(l->b, l->i8, at.base, &off, 1, "");
     for (int b = 0; b < bytes; b += WIDEST)
-        ptx_load_wide(l, bytes < WIDEST ? bytes : WIDEST, from, b, in, word + b / 4);
+        ptx_load_wide(l, bytes < WIDEST ? bytes : WIDEST, from, b, in, false, word + b / 4);
 }
 
 /* Element e of a vector of words, as a value. */
