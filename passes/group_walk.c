@@ -8,53 +8,13 @@
  */
 #include "passes/block_int.h"
 #include "passes/cost_int.h"
-#include "passes/group_int.h"
+#include "passes/group_walk_int.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_INSTANCES = 4000, POINT_BYTES = 16 << 20 };
-
-typedef struct Point {
-    const Node *node;
-    const Ix **map;
-    struct Point **in; /* per operand; NULL before the first walk through */
-    int base;          /* the number of axes when `in` was made (a reduction adds its own) */
-    int walk;          /* the last walk that saw it */
-    bool checked;      /* some read of it may be outside */
-} Point;
-
-typedef struct GroupPoints {
-    Arena arena;
-    Map map; /* node and ids of its map -> Point */
-    int walk;
-    int *seen;                 /* per node: the last walk that saw it */
-    double *touched;           /* per node: elements loaded in this walk */
-    VEC(double) iters, extent; /* per axis of the walk */
-    IntList loads;             /* nodes with touched > 0 */
-} Points;
-
-typedef struct Walk {
-    Group *gr;
-    Points *pt;
-    GroupMemo *memo;
-    int step;               /* of the root; nodes of it are computed at their own point */
-    const GroupStep *block; /* the step, if some of it is inside of a loop; NULL */
-    int domain;
-    double grid, flops, tensor, online; /* tensor: those that tensor cores can do; in a loop */
-    double again; /* microseconds of the longest sum that readers make again, one by one */
-    int products; /* contractions, by where they are read: tensor cores take a step with one.. */
-    const Point *product[MMA_SUMS]; /* ..or with some */
-    bool apart;                     /* that go together: these do not */
-    double share, making; /* elements of a tile for which a factor is made once; products of such */
-    int loop_base;        /* the first axis of the step's shared loop; -1: it is not open yet */
-    bool fast;            /* whose products tensor cores make */
-    const Node *first;    /* its domain is the grid */
-    uint64_t covered;     /* its axes that some reduction of the loop has */
-    uint64_t columns;     /* with `fast`: axes of the grid that the products inside do not have */
-    int instances;
-} Walk;
 
 /* A product that the wgmma tier cannot make is not worth a loop of its own around it there. */
 static void find_slow(Group *gr) {
@@ -115,7 +75,7 @@ static double dtype_bytes(DType t) {
 }
 
 /* Under --invariant an extent that is not summed over may not sway what is computed where. */
-static double value_extent(const Group *gr, const Node *n, int axis) {
+double group_value_extent(const Group *gr, const Node *n, int axis) {
     return gr->invariant ? GROUP_SIZE_HINT : group_number(gr, n->axes[axis].extent);
 }
 
@@ -244,14 +204,14 @@ static double shared_iters(const Walk *w, const Point *p, bool load) {
 static void walk_read(Walk *w, const Point *p) {
     const Node *n = p->node;
     double all = 1, *touched = &w->pt->touched[n->id];
-    for (int i = 0; i < n->rank; i++) all *= value_extent(w->gr, n, i);
+    for (int i = 0; i < n->rank; i++) all *= group_value_extent(w->gr, n, i);
     if (*touched == 0) vec_push(&w->gr->arena, &w->pt->loads, n->id);
     bool online = w->step >= 0 && w->gr->steps[w->step].loop >= 0;
     *touched = fmin(all, *touched + (online ? shared_iters(w, p, true) : iters_of(w, p)));
     if (w->step == GROUP_UNPLACED) note_read(w, p, read_key(w, p->node->id, p->map, w->domain));
 }
 
-static bool same_map(const Ix *const *a, const Ix *const *b, int n) {
+bool group_same_map(const Ix *const *a, const Ix *const *b, int n) {
     return !n || !memcmp(a, b, sizeof *a * (size_t)n);
 }
 
@@ -259,13 +219,13 @@ static bool same_map(const Ix *const *a, const Ix *const *b, int n) {
 static bool own_point(const Walk *w, const Point *p) {
     const Node *n = p->node;
     if (w->step >= 0 && w->gr->steps[w->step].loop >= 0)
-        return same_map(p->map, w->gr->place[n->id], n->rank);
+        return group_same_map(p->map, w->gr->place[n->id], n->rank);
     if (!w->block || group_same_domain(n, w->gr->g->nodes.v[w->block->outer]))
         return group_identity(p->map, n->rank);
-    return same_map(p->map, w->block->cover, n->rank);
+    return group_same_map(p->map, w->block->cover, n->rank);
 }
 
-static bool loaded(const Walk *w, const Point *p) {
+bool group_walk_loaded(const Walk *w, const Point *p) {
     const Node *n = p->node;
     if (n->kind == N_INPUT) return true;
     if (!w->gr->store[n->id]) return false;
@@ -299,74 +259,6 @@ static int base_of(Walk *w, const Node *n) {
     return shares ? n->rank : w->pt->iters.n;
 }
 
-static bool half(DType t) {
-    return t == DT_bf16 || t == DT_f16;
-}
-
-/* Can threads make it in the loop of a product (ir/mma_made.c): pointwise, of what is in memory?
- * Not of statistics of its rows: rows.c makes these and it in one kernel. */
-static bool is_pointwise(const Walk *w, const Node *n, int rank, int *budget) {
-    if (n->kind == N_INPUT || n->kind == N_CONST || n->kind == N_INDEX) return true;
-    if (w->gr->store[n->id]) return n->rank >= rank || !w->gr->reduced[n->id];
-    if (n->kind != N_OP || --*budget < 0) return false;
-    for (int k = 0; k < n->nin; k++)
-        if (n->in[k].checked || !is_pointwise(w, w->gr->g->nodes.v[n->in[k].node], rank, budget))
-            return false;
-    return true;
-}
-
-/* Factors of a product of a 16-bit type, as bits those that threads make; false: they cannot. */
-static bool find_made(const Walk *w, const Point *p, int *made) {
-    enum { NODES = 64 };
-    DType type = DT_none;
-    *made = 0;
-    for (int k = 0; k < 2; k++) {
-        const Node *n = p->in[k]->node;
-        bool is = loaded(w, p->in[k]) || (n->kind == N_OP && n->op == OP_cast);
-        if (is && half(n->type) && type == DT_none) type = n->type;
-    }
-    for (int k = 0; k < 2; k++) {
-        const Node *n = p->in[k]->node;
-        int budget = NODES;
-        bool there = loaded(w, p->in[k]), same = n->type == type;
-        bool narrow = dtype_bits(n->type) <= 8 && n->type != DT_bool;
-        bool rounds = !there && type == DT_bf16 && (n->type == DT_f32 || n->type == DT_i32);
-        if (same && there) continue;
-        if (!(same || narrow || rounds) || !is_pointwise(w, n, n->rank, &budget)) return false;
-        *made |= 1 << k;
-    }
-    return type != DT_none && (!*made || !w->gr->online[p->node->id]);
-}
-
-/* For so many elements along the other factor's own axis factor k is made once: a tile's. */
-static double share_of(const Walk *w, const Node *n, int k) {
-    enum { TILE = 256 };
-    double all = 1;
-    for (int d = 0; d < n->rank; d++)
-        if (n->roles[d] == (k ? 'm' : 'n')) all *= value_extent(w->gr, n, d);
-    return fmin(all, TILE);
-}
-
-/* Of a product: two matrices of one 16-bit type, stored or made by threads, multiplied at the
- * points of the step or of its loop, each a tile's element. */
-static bool on_tensor_cores(const Walk *w, const Point *p, int *made) {
-    const Group *gr = w->gr;
-    const Node *n = p->node;
-    *made = 0;
-    if (!(gr->target->has & (TGT_W | TGT_M)) || gr->strict || n->nin != 2 || n->where) return false;
-    if (!find_made(w, p, made) || (*made && !(gr->target->has & TGT_W))) return false;
-    const GroupStep *s = w->block;
-    if (s && !(gr->target->has & TGT_W)) return false; /* blocks that are reduced are wgmma's */
-    if (s && group_same_domain(n, gr->g->nodes.v[s->inner]) && same_map(p->map, s->cover, n->rank))
-        return true;
-    const Node *root = gr->g->nodes.v[w->memo->root.v[0]];
-    for (int i = 0; i < n->rank; i++) {
-        int axis;
-        if (!ix_is_axis(p->map[i], &axis) || axis >= root->rank) return false;
-    }
-    return true;
-}
-
 static void note_loop(Walk *w, const Point *p) {
     const Node *n = p->node;
     if (w->memo->loop < 0) w->memo->loop = n->loop;
@@ -381,31 +273,21 @@ static void note_loop(Walk *w, const Point *p) {
 static void note_again(Walk *w, const Node *n, double points) {
     double own = 1, length = 1;
     if (n->kind != N_REDUCE || n->red == RED_contract || w->block) return;
-    for (int i = 0; i < n->rank; i++) own *= value_extent(w->gr, n, i);
+    for (int i = 0; i < n->rank; i++) own *= group_value_extent(w->gr, n, i);
     for (int i = n->rank; i < n->naxes; i++) length *= group_number(w->gr, n->axes[i].extent);
     if (points > own) w->again = fmax(w->again, 0.02 * length);
-}
-
-static void count_product(Walk *w, const Point *p) {
-    for (int k = 0; k < w->products && !w->apart; k++) {
-        const Point *q = w->product[k];
-        w->apart =
-            !group_together(w->gr->g, q->node, p->node) || !same_map(q->map, p->map, p->node->rank);
-    }
-    w->apart |= w->products == MMA_SUMS;
-    if (!w->apart) w->product[w->products++] = p;
 }
 
 static void walk_point(Walk *w, Point *p) {
     const Node *n = p->node;
     if (w->instances > MAX_INSTANCES || !arrive(w, p)) return;
     for (int i = 0; i < n->rank; i++) walk_gathers(w, p->map[i]);
-    if (loaded(w, p)) {
+    if (group_walk_loaded(w, p)) {
         walk_read(w, p);
         return;
     }
     bool product = group_is_product(n);
-    if (product) count_product(w, p);
+    if (product) group_count_product(w, p);
     int base = base_of(w, n);
     if (!p->in || (n->naxes > n->rank && p->base != base)) make_in(w, p, base);
     bool online = w->step >= 0 && w->gr->steps[w->step].loop >= 0;
@@ -421,7 +303,7 @@ static void walk_point(Walk *w, Point *p) {
     }
     note_loop(w, p);
     int made = 0;
-    bool tensor = product && on_tensor_cores(w, p, &made);
+    bool tensor = product && group_on_tensor_cores(w, p, &made);
     if (w->fast && n->red == RED_contract && n->kind == N_REDUCE)
         w->online += it * flops_of(n);
     else
@@ -429,7 +311,7 @@ static void walk_point(Walk *w, Point *p) {
     if (tensor && made) w->making += it * flops_of(n);
     for (int k = 0; k < n->nin; k++) {
         double before = w->share;
-        if (tensor && (made >> k & 1)) w->share = share_of(w, n, k);
+        if (tensor && (made >> k & 1)) w->share = group_share_of(w, n, k);
         walk_point(w, p->in[k]);
         w->share = before;
     }
@@ -479,10 +361,10 @@ static void walk_all(Walk *w, GroupMemo *m) {
     w->memo = m;
     w->domain = domain_of(w, first);
     w->grid = w->share = 1;
-    for (int i = 0; i < first->rank; i++) w->grid *= value_extent(w->gr, first, i);
+    for (int i = 0; i < first->rank; i++) w->grid *= group_value_extent(w->gr, first, i);
     for (int i = 0; i < first->rank; i++) {
         vec_push(&w->gr->arena, &pt->iters, w->grid);
-        vec_push(&w->gr->arena, &pt->extent, value_extent(w->gr, first, i));
+        vec_push(&w->gr->arena, &pt->extent, group_value_extent(w->gr, first, i));
     }
     if (w->block) walk_root(w, first); /* numbers the axes of the loop */
     for (int i = 0; i < m->root.n; i++) walk_root(w, g->nodes.v[m->root.v[i]]);
@@ -568,7 +450,7 @@ double group_step_price(Group *gr, int s) {
     for (int i = 0; i < st->node.n; i++) {
         const Node *n = g->nodes.v[st->node.v[i]];
         double count = 1;
-        for (int d = 0; d < n->rank; d++) count *= value_extent(gr, n, d);
+        for (int d = 0; d < n->rank; d++) count *= group_value_extent(gr, n, d);
         bytes += count * dtype_bytes(n->type);
     }
     forget_loads(w.pt);

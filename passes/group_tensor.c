@@ -1,0 +1,82 @@
+/* group_tensor.c - which products of a step tensor cores make, as the walk of a step meets them
+ * (group_walk.c), and what threads make of their factors.
+ */
+#include "passes/group_walk_int.h"
+
+#include <math.h>
+
+static bool half(DType t) {
+    return t == DT_bf16 || t == DT_f16;
+}
+
+/* Can threads make it in the loop of a product (ir/mma_made.c): pointwise, of what is in memory?
+ * Not of statistics of its rows: rows.c makes these and it in one kernel. */
+static bool is_pointwise(const Walk *w, const Node *n, int rank, int *budget) {
+    if (n->kind == N_INPUT || n->kind == N_CONST || n->kind == N_INDEX) return true;
+    if (w->gr->store[n->id]) return n->rank >= rank || !w->gr->reduced[n->id];
+    if (n->kind != N_OP || --*budget < 0) return false;
+    for (int k = 0; k < n->nin; k++)
+        if (n->in[k].checked || !is_pointwise(w, w->gr->g->nodes.v[n->in[k].node], rank, budget))
+            return false;
+    return true;
+}
+
+/* Factors of a product of a 16-bit type, as bits those that threads make; false: they cannot. */
+static bool find_made(const Walk *w, const Point *p, int *made) {
+    enum { NODES = 64 };
+    DType type = DT_none;
+    *made = 0;
+    for (int k = 0; k < 2; k++) {
+        const Node *n = p->in[k]->node;
+        bool is = group_walk_loaded(w, p->in[k]) || (n->kind == N_OP && n->op == OP_cast);
+        if (is && half(n->type) && type == DT_none) type = n->type;
+    }
+    for (int k = 0; k < 2; k++) {
+        const Node *n = p->in[k]->node;
+        int budget = NODES;
+        bool there = group_walk_loaded(w, p->in[k]), same = n->type == type;
+        bool narrow = dtype_bits(n->type) <= 8 && n->type != DT_bool;
+        bool rounds = !there && type == DT_bf16 && (n->type == DT_f32 || n->type == DT_i32);
+        if (same && there) continue;
+        if (!(same || narrow || rounds) || !is_pointwise(w, n, n->rank, &budget)) return false;
+        *made |= 1 << k;
+    }
+    return type != DT_none && (!*made || !w->gr->online[p->node->id]);
+}
+
+double group_share_of(const Walk *w, const Node *n, int k) {
+    enum { TILE = 256 };
+    double all = 1;
+    for (int d = 0; d < n->rank; d++)
+        if (n->roles[d] == (k ? 'm' : 'n')) all *= group_value_extent(w->gr, n, d);
+    return fmin(all, TILE);
+}
+
+bool group_on_tensor_cores(const Walk *w, const Point *p, int *made) {
+    const Group *gr = w->gr;
+    const Node *n = p->node;
+    *made = 0;
+    if (!(gr->target->has & (TGT_W | TGT_M)) || gr->strict || n->nin != 2 || n->where) return false;
+    if (!find_made(w, p, made) || (*made && !(gr->target->has & TGT_W))) return false;
+    const GroupStep *s = w->block;
+    if (s && !(gr->target->has & TGT_W)) return false; /* blocks that are reduced are wgmma's */
+    if (s && group_same_domain(n, gr->g->nodes.v[s->inner]) &&
+        group_same_map(p->map, s->cover, n->rank))
+        return true;
+    const Node *root = gr->g->nodes.v[w->memo->root.v[0]];
+    for (int i = 0; i < n->rank; i++) {
+        int axis;
+        if (!ix_is_axis(p->map[i], &axis) || axis >= root->rank) return false;
+    }
+    return true;
+}
+
+void group_count_product(Walk *w, const Point *p) {
+    for (int k = 0; k < w->products && !w->apart; k++) {
+        const Point *q = w->product[k];
+        w->apart = !group_together(w->gr->g, q->node, p->node) ||
+                   !group_same_map(q->map, p->map, p->node->rank);
+    }
+    w->apart |= w->products == MMA_SUMS;
+    if (!w->apart) w->product[w->products++] = p;
+}
