@@ -25,6 +25,8 @@ bool mma_factor(const TProg *t, const TInst *load, int row, int k, int part, Mma
 bool mma_made(const TProg *t, Mma *m, Str *why);
 /* Bytes of an element, 0: the two do not go together. */
 int mma_pair_size(DType p, DType q);
+/* As mma_find, of a program in which the nest was found: m->nest.t. */
+bool mma_find_in(const TProg *t, int rows, int cols, Mma *m, Str *why);
 /* The roles load, mma (at most `most` groups), slab. */
 bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why);
 
