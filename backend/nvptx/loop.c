@@ -256,17 +256,28 @@ static Val emit_range(Lower *l, const TInst *i, Val first, Val limit, int regs, 
     return after;
 }
 
+/* part: what is carried is that of a part of the row, and stays as the loop left it. */
+static void close_all(Lower *l, const TInst *i, bool part) {
+    for (int c = 0; c < i->carries.n; c++) {
+        CarryState *s = l->carry[i->carries.v[c].id];
+        if (part)
+            s->open = false;
+        else
+            carry_close(l, s);
+    }
+}
+
 void emit_loop(Lower *l, const TInst *i) {
     const AxisMap *m = &l->map[i->axis];
     for (int c = 0; c < i->carries.n; c++) carry_open(l, i, &i->carries.v[c]);
     if (rows_held(l, i)) {
         rows_loop(l, i);
-        for (int c = 0; c < i->carries.n; c++) carry_close(l, l->carry[i->carries.v[c].id]);
+        close_all(l, i, false);
         return;
     }
     if (l->cut && cut_done(l, i)) {
         cut_fetch(l, i);
-        for (int c = 0; c < i->carries.n; c++) carry_close(l, l->carry[i->carries.v[c].id]);
+        close_all(l, i, false);
         return;
     }
     Frag lo_f = frag_ix(l, i->lo), hi_f = frag_ix(l, i->hi);
@@ -281,5 +292,5 @@ void emit_loop(Lower *l, const TInst *i) {
     }
     emit_range(l, i, e, hi, 1, m->vec, m->vec > 1 && !l->s->wide ? hi : NULL);
     if (m->lanes > 1 && i->carries.n) merge_lanes(l, i, m->dim);
-    for (int c = 0; c < i->carries.n; c++) carry_close(l, l->carry[i->carries.v[c].id]);
+    close_all(l, i, l->cut != NULL);
 }

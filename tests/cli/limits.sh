@@ -36,8 +36,8 @@ run 0 "300 sizes" "$fkc" --ptxas=none s.fk
 dims 110 >d.fk
 run 0 "888 dimensions" "$fkc" --ptxas=none d.fk
 deep 100 >e.fk
-run 0 "103 levels" "$fkc" --ptxas=none e.fk
+run 0 "104 levels" "$fkc" --ptxas=none e.fk
 deep 200 >e.fk
-run 1 "203 levels" "$fkc" --ptxas=none e.fk
-has "$err" "e.fk:1:4: error: deep: it needs 203 levels in an expression of sizes, a module holds 128"
+run 1 "204 levels" "$fkc" --ptxas=none e.fk
+has "$err" "e.fk:1:4: error: deep: it needs 204 levels in an expression of sizes, a module holds 128"
 ends
