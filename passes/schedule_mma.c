@@ -68,15 +68,16 @@ static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
 
 /* Picoseconds that a stage of k takes a multiprocessor. */
 static int64_t stage_ps(const Gemm *g, const Target *t, const MmaTile *c, int k) {
+    const double size = SIZE, peak = PEAK / 100.0, shared_rate = SHARED_RATE, rate = CACHE_RATE;
     double flops = 2.0 * height(g, c) * width(g, c) * k;
-    double moved = (double)(height(g, c) + width(g, c)) * k * SIZE;
-    double mma = flops / (t->bf16_tflops * PEAK / 100) * t->sms;
+    double moved = (double)(height(g, c) + width(g, c)) * k * size;
+    double mma = flops / (t->bf16_tflops * peak) * t->sms;
     int rows = height(g, c) / c->warp_rows, cols = width(g, c) / c->warp_cols;
-    double read = (double)(rows + cols) * k * SIZE * c->warp_rows * c->warp_cols;
-    double shared = (read + moved) / SHARED_RATE * 1e3, cache = moved / CACHE_RATE * 1e3;
-    double most = mma > shared ? mma : shared;
+    double read = (double)(rows + cols) * k * size * c->warp_rows * c->warp_cols;
+    double shared = (read + moved) / shared_rate * 1e3, cache = moved / rate * 1e3;
+    double most = mma > shared ? mma : shared, alone = PLAIN_PS;
     if (most < cache) most = cache;
-    return (int64_t)(most + (c->plain ? moved / SIZE * PLAIN_PS : 0));
+    return (int64_t)(most + (c->plain ? moved / size * alone : 0));
 }
 
 static const Ix *count_tiles(const Gemm *g, const MmaTile *c) {

@@ -121,8 +121,10 @@ static bool lacks_fence(const FarAct *a, Far m) {
 }
 
 // Of two readers in no order the earlier one is kept; of loads with .nc, which are many, the last.
-static void visit(FarAct *a, FarCell *c) {
+// False: it is a word that another host thread has just split.
+static bool visit(FarAct *a, FarCell *c) {
     Far write = {.bits = get(&c->write)}, read = {.bits = get(&c->read)};
+    if (write.bits == SPLIT) return false;
     if (races(a, write))
         a->other = write, a->wrote = true;
     else if (lacks_fence(a, write))
@@ -130,11 +132,12 @@ static void visit(FarAct *a, FarCell *c) {
     if (!a->writes) {
         if (a->constant || !read.bits || is_before(a->w, a->lane, read))
             put(&c->read, a->mine.bits);
-        return;
+        return true;
     }
     if (races(a, read)) a->other = read, a->wrote = false;
     put(&c->write, a->mine.bits);
     put(&c->read, 0);
+    return true;
 }
 
 static void visit_bytes(FarAct *a, FarCell *word, FarCell *bytes, uint32_t from, uint32_t to) {
@@ -184,9 +187,7 @@ Step race_global(Warp *w, const Ins *i, int lane, const Region *r, uint64_t a, u
     while (at < end) {
         uint32_t from = at % WORD, to = end - at < WORD - from ? from + (uint32_t)(end - at) : WORD;
         FarCell *word = &r->cells[at / WORD];
-        if (to - from == WORD && get(&word->write) != SPLIT)
-            visit(&act, word);
-        else
+        if (to - from < WORD || !visit(&act, word))
             visit_bytes(&act, word, &all_bytes[at - from], from, to);
         at += to - from;
     }
