@@ -279,7 +279,7 @@ static void kernel(Codec *c, void *p) {
     NUMBER(c, k->major);
     NUMBER(c, k->minor);
     text(c, &k->arch);
-    NUMBER(c, k->waits);
+    flag(c, &k->waits);
     ARRAY(c, k->cubins, k->n_cubins, 28, image);
 }
 
