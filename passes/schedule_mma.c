@@ -68,7 +68,8 @@ static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
 
 /* Picoseconds that a stage of k takes a multiprocessor. */
 static int64_t stage_ps(const Gemm *g, const Target *t, const MmaTile *c, int k) {
-    const double size = SIZE, peak = PEAK / 100.0, shared_rate = SHARED_RATE, rate = CACHE_RATE;
+    const double size = SIZE, peak = (double)PEAK / 100, shared_rate = SHARED_RATE,
+                 rate = CACHE_RATE;
     double flops = 2.0 * height(g, c) * width(g, c) * k;
     double moved = (double)(height(g, c) + width(g, c)) * k * size;
     double mma = flops / (t->bf16_tflops * peak) * t->sms;

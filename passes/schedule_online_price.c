@@ -104,10 +104,10 @@ static int at_once(const Shape *c) {
 
 /* Cycles of wgmma as those of mma.sync, of which a multiprocessor of the target makes so many. */
 static int64_t of_target(const Attempt *x, const Shape *c, int64_t cycles) {
-    enum { WGMMA = 2048 }; /* multiplications in a cycle */
+    const double wgmma = 2048; /* multiplications in a cycle */
     if (!c->regs) return cycles;
     double rate = x->target->bf16_tflops * 1e12 / 2 / 1.7e9 / x->target->sms;
-    return (int64_t)((double)cycles * WGMMA / rate) * at_once(c);
+    return (int64_t)((double)cycles * wgmma / rate) * at_once(c);
 }
 
 /* Of a CTA, in cycles, that does `blocks` blocks for each of so many tiles, those of the last round

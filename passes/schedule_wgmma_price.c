@@ -134,13 +134,13 @@ enum { EACH_LOAD = 12, EACH_STORE = 2 };
 /* Hundredths of a cycle in which threads make a row of a stage: instructions of its elements, of
  * which a warp a scheduler issues 7 in 10 cycles, and several one a cycle. Not measured. */
 static int made_time(const Gemm *g, const Tile *c, const MmaFactor *f) {
-    double work = EACH_STORE;
+    double work = EACH_STORE, load = EACH_LOAD;
     for (int i = 0; i < f->nparts; i++) {
         const TInst *x = f->part[i];
         if (x->kind == T_OP) work += cost_op(x->op);
-        if (x->kind == T_LOAD) work += c->wide ? 1 : EACH_LOAD;
+        if (x->kind == T_LOAD) work += c->wide ? 1 : load;
     }
-    if (!f->made) work += EACH_LOAD;
+    if (!f->made) work += load;
     return (int)(gemm_stage_k(g) * work * 100 / (tile_loaders(c) > 1 ? 128 : 90));
 }
 
