@@ -122,9 +122,10 @@ typedef struct OnlineCan {
 OnlineCan online_can(const Online *o, int id);
 const Ix *online_index(const Online *o, int id);  /* of an index or a constant; else NULL */
 const TInst *online_def(const TBlock *b, int id); /* what makes a value; NULL: a loop carries it */
-bool online_bounds_say(const Online *o, int id);  /* between the bounds of j it holds */
-bool online_bounds_vary(const Online *o);         /* along rows, as data likes */
-void online_find_picks(Arena *a, Online *o);      /* fills picks, skips */
+bool online_in_all_steps(const Online *o, int guard);
+bool online_bounds_say(const Online *o, int id); /* between the bounds of j it holds */
+bool online_bounds_vary(const Online *o);        /* along rows, as data likes */
+void online_find_picks(Arena *a, Online *o);     /* fills picks, skips */
 /* By what a schedule's role pick picks, for people; false: it has none. */
 bool online_picks_text(Arena *a, const TProg *t, const Schedule *s, Str *out);
 

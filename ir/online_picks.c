@@ -117,7 +117,7 @@ OnlineCan online_can(const Online *o, int id) {
                        .data = (a.data || b.data) && a.fail && b.fail};
 }
 
-static bool in_all_steps(const Online *o, int guard) {
+bool online_in_all_steps(const Online *o, int guard) {
     for (int k = 0; k < o->body.n; k++) {
         const OnlineInst *x = &o->body.v[k];
         bool in = x->i->kind != T_STEP;
@@ -176,7 +176,7 @@ void online_find_picks(Arena *a, Online *o) {
             bool seen = false;
             for (int s = 0; s < o->skips.n; s++) seen |= o->skips.v[s] == id;
             OnlineCan can = online_can(o, id);
-            if (seen || !can.fail || !in_all_steps(o, id)) continue;
+            if (seen || !can.fail || !online_in_all_steps(o, id)) continue;
             vec_push(a, &o->skips, id);
             o->picks |= can.data;
         }

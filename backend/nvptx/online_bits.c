@@ -34,16 +34,6 @@ static bool is_told(const On *on, int id) {
     return along(on, i->args[0], on->o.j) != along(on, i->args[1], on->o.j);
 }
 
-static bool in_all_steps(const On *on, int guard) {
-    for (int k = 0; k < on->o.body.n; k++) {
-        const OnlineInst *x = &on->o.body.v[k];
-        bool has = x->i->kind != T_STEP;
-        for (int g = 0; g < x->guards.n && !has; g++) has = x->guards.v[g] == guard;
-        if (!has) return false;
-    }
-    return true;
-}
-
 void on_bits_facts(On *on) {
     Lower *l = on->l;
     int n = l->t->nvalues + 1;
@@ -53,7 +43,7 @@ void on_bits_facts(On *on) {
         const OnlineInst *x = &on->o.body.v[k];
         for (int g = 0; x->i->kind == T_STEP && g < x->guards.n; g++) {
             int id = x->guards.v[g];
-            if (on->told[id] || !is_told(on, id) || !in_all_steps(on, id)) continue;
+            if (on->told[id] || !is_told(on, id) || !online_in_all_steps(&on->o, id)) continue;
             on->told[id] = true;
             vec_push(l->arena, &on->votes, id);
         }

@@ -7,9 +7,9 @@
  * over rows, and frames), online_mask.c (elements that are out), online_exp.c (exponentials of
  * sums), online_index.c (what is made of indices), online_near.c (functions near 0), online_still.c
  * (frames that need not move), online_lag.c (branches of a warp in a block), online_bring.c (what
- * else is read, by TMA),
- * online_scrub.c (factors that no row has), online_pick.c (which blocks), online_words.c (who says
- * so). */
+ * else is read, by TMA), online_scrub.c (factors that no row has), online_pick.c (which blocks),
+ * online_words.c (who says so), online_bits.c (conditions that votes tell), online_turn.c (groups
+ * that take turns); without TMA and wgmma: online_copy.c, online_mma.c. */
 #ifndef FK_NVPTX_ONLINE_INT_H
 #define FK_NVPTX_ONLINE_INT_H
 
@@ -205,9 +205,10 @@ Val on_clamp32(On *on, Val v); /* i64 to i32, of what is nearly in range */
 Val on_past_bars(On *on);      /* i32: behind all barriers */
 /* Clears marks of a value, and of what it needs. */
 void on_keep(On *on, bool *drops, int id);
-void on_need(On *on, int id);       /* marks what a step without a frame needs */
-void on_make(On *on, int id);       /* makes a value and what it needs, unless they are there */
-void on_emit_value(On *on, int id); /* and what it needs, unless it is there */
+void on_need(On *on, int id);         /* marks what a step without a frame needs */
+void on_make(On *on, int id);         /* makes a value and what it needs, unless they are there */
+void on_make_ix(On *on, const Ix *x); /* the values that it reads */
+void on_emit_value(On *on, int id);   /* and what it needs, unless it is there */
 
 /* ---- online_next.c ---- */
 enum { ON_NEXT = 2 }; /* buffers of numbers of tiles */

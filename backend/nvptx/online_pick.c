@@ -210,32 +210,17 @@ static Said says(On *on, int id, const Place *p) {
 
 /* ---- what sides are made of ------------------------------------------------------------------ */
 
-static void make(On *on, int id);
-
-static void make_ix(On *on, const Ix *x) {
-    if (x->kind == IX_VALUE) make(on, (int)x->num);
-    for (int k = 0; k < x->n; k++) make_ix(on, x->arg[k]);
-}
-
-static void make(On *on, int id) {
-    const TInst *i = on->l->def[id];
-    if (on->l->value[id].n) return;
-    for (int k = 0; k < i->nargs; k++) make(on, i->args[k]);
-    for (int k = 0; k < i->nix; k++) make_ix(on, i->ix[k]);
-    emit_inst(on->l, i);
-}
-
 /* Makes the sides of a condition that differ along j, or the others. */
 static void make_sides(On *on, int id, bool j) {
     const TInst *i = on->l->def[id];
     OnlineSays what = online_says(&on->o, id);
-    if (what == SAYS_BOOL && along_j(on, id) == j) make(on, id);
+    if (what == SAYS_BOOL && along_j(on, id) == j) on_make(on, id);
     bool deeper = what == SAYS_BOTH || what == SAYS_EITHER || what == SAYS_NOT;
     for (int k = 0; k < i->nargs && (deeper || what == SAYS_SIDES); k++) {
         if (deeper)
             make_sides(on, i->args[k], j);
         else if (along_j(on, i->args[k]) == j && !straight(on, i->args[k]))
-            make(on, bare(on, i->args[k]));
+            on_make(on, bare(on, i->args[k]));
     }
 }
 
@@ -277,8 +262,8 @@ static void make_guards(On *on, bool j, const Place *p) {
 static void bounds_of_data(On *on) {
     Lower *l = on->l;
     if (!on->varies) return;
-    make_ix(on, on->o.loop->lo);
-    make_ix(on, on->o.loop->hi);
+    on_make_ix(on, on->o.loop->lo);
+    on_make_ix(on, on->o.loop->hi);
     Frag f[2] = {frag_ix(l, on->o.loop->lo), frag_ix(l, on->o.loop->hi)};
     Reach r[2];
     for (int e = 0; e < 2; e++) {

@@ -141,8 +141,12 @@ void on_make(On *on, int id) {
     const TInst *i = on->l->def[id];
     if (!i || on->l->value[id].n) return;
     for (int k = 0; k < i->nargs; k++) on_make(on, i->args[k]);
-    for (int k = 0; k < i->nix; k++) emit_values(on, i->ix[k], on_make);
+    for (int k = 0; k < i->nix; k++) on_make_ix(on, i->ix[k]);
     emit_inst(on->l, i);
+}
+
+void on_make_ix(On *on, const Ix *x) {
+    emit_values(on, x, on_make);
 }
 
 void on_emit_value(On *on, int id) {

@@ -93,6 +93,8 @@ void wg_loader_plain(Wg *w);
 void wg_loader_make(Wg *w);
 void wg_guard_make(Wg *w, Kernel *k, const MmaFactor *f);
 /* What threads wrote of a stage is there: a warp's arrival. */
+/* Beside what threads load: what TMA brings of a stage, asked for by one thread of a warpgroup. */
+void wg_load_other(Wg *w, Val k0, Val stage, Val full);
 void wg_publish(Wg *w, Val full);
 /* What there is of a tile's factors, at the open axes: boxes that lie wholly beyond the end are not
  * loaded (zeros would take TMA four times as long as rows), and what wgmma reads there instead

@@ -249,12 +249,13 @@ static void store(Wg *w, const WgPlain *p, const Batch *c, const Val *from, Val 
     block_enter(l, after);
 }
 
-/* What TMA brings of a stage, one thread asks for. */
-static void load_other(Wg *w, Val k0, Val stage, Val full) {
+void wg_load_other(Wg *w, Val k0, Val stage, Val full) {
+    enum { THREADS = 128 };
     Lower *l = w->l;
     if (w->t.a.plain && w->t.b.plain) return;
     LLVMBasicBlockRef one = block_new(l, "tma"), after = block_new(l, "loading");
-    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
+    Val first = LLVMBuildAnd(l->b, w->tid, i32c(l, THREADS - 1), "");
+    first = LLVMBuildICmp(l->b, LLVMIntEQ, first, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, first, one, after);
     block_enter(l, one);
     wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
@@ -327,7 +328,7 @@ static void load_stage(Wg *w, const WgPlain *p, const Batches *all, Loads *x, Ri
         if (i == 0) {
             ptx_mbar_wait(l, wg_empty_bar(w, ring.stage),
                           LLVMBuildXor(l->b, ring.phase, i32c(l, 1), ""));
-            load_other(w, LLVMBuildMul(l->b, kt, i32c(l, w->t.k), ""), stage, full);
+            wg_load_other(w, LLVMBuildMul(l->b, kt, i32c(l, w->t.k), ""), stage, full);
         }
         store(w, p, &all->v[i], x->buffer[i % all->buffers], stage);
     }

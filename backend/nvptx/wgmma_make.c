@@ -343,22 +343,6 @@ static void make_stage(Wg *w, const Maker *all, const Place *p, Val stage, const
     }
 }
 
-/* What TMA brings of a stage, one thread asks for. */
-static void load_other(Wg *w, Val k0, Val stage, Val full) {
-    Lower *l = w->l;
-    if (w->t.a.plain && w->t.b.plain) return;
-    LLVMBasicBlockRef one = block_new(l, "tma"), after = block_new(l, "loading");
-    Val first = LLVMBuildAnd(l->b, w->tid, i32c(l, THREADS - 1), "");
-    first = LLVMBuildICmp(l->b, LLVMIntEQ, first, i32c(l, 0), "");
-    LLVMBuildCondBr(l->b, first, one, after);
-    block_enter(l, one);
-    wg_open_one(w, w->m.k, LLVMBuildZExt(l->b, k0, l->i64, ""));
-    Presents there = wg_presents(w);
-    wg_load_factors(w, &there, stage, full);
-    LLVMBuildBr(l->b, after);
-    block_enter(l, after);
-}
-
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
 /* `by` stages on, at most all of the ring. */
@@ -398,7 +382,7 @@ static void load_stage(Wg *w, Tile *t, Val kt, Ring ring) {
     ptx_mbar_wait(l, wg_empty_bar(w, ring.stage), LLVMBuildXor(l->b, ring.phase, i32c(l, 1), ""));
     wg_open_one(w, w->m.rows, t->at.rows);
     wg_open_one(w, w->m.cols, t->at.cols);
-    load_other(w, now.k0, stage, full);
+    wg_load_other(w, now.k0, stage, full);
     make_stage(w, t->all, &now, stage, next);
     wg_publish(w, full);
     t->held = next + t->n;
