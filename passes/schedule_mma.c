@@ -54,9 +54,9 @@ static int stage_k(const Gemm *g, const Target *t, const MmaTile *c) {
 
 /* ---- price ---------------------------------------------------------------------------------- */
 
-/* Bytes a nanosecond: a multiprocessor's shared memory at 1.4 GHz, and its part of what the cache
- * gives; percent of the peak that products reach; picoseconds that an element takes after the
- * loop; nanoseconds of start and exit. */
+/* None of it measured. Bytes a nanosecond: a multiprocessor's shared memory at 1.4 GHz, and its
+ * part of what the cache gives; percent of the peak that products reach; picoseconds that an
+ * element takes after the loop; nanoseconds of start and exit. */
 enum { SHARED_RATE = 180, CACHE_RATE = 45, PEAK = 85, OUT_PS = 100, START_NS = 3300 };
 /* Picoseconds that a multiprocessor takes to read and write an element alone: two instructions of a
  * warp for 32, at 1.4 GHz. */
