@@ -11,20 +11,23 @@ big= log=build-gpu/check.log
 for a; do [ "$a" = --big ] && big=1 || log=$a; done
 run=build-gpu/fkrun mods=build-gpu/modules pass=0 fail=0
 : > "$log"
-check() { # NAME ARGUMENTS...
-    local name=$1 out rc
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+check() { # NAME ARGUMENTS...: later
+    local name=$1
     shift
-    out=$(timeout 300 $run --check --check-seconds 8 "$@" "$mods/$name.fkm" 2>&1)
-    rc=$?
-    printf '%s: %s\n' "$name" "$out" >> "$log"
-    if [ $rc -eq 0 ]; then
-        pass=$((pass + 1))
-    else
-        fail=$((fail + 1))
-        echo "FAIL ($rc) $name $*"
-        printf '%s\n' "$out" | head -n 4
-    fi
+    echo "$name --check --check-seconds 8 $* $mods/$name.fkm" >> "$work/list"
 }
+check_now() { # NUMBER NAME ARGUMENTS...
+    local n=$1 name=$2 rc
+    shift 2
+    timeout 300 $run "$@" > "$work/$n.out" 2>&1
+    rc=$?
+    [ $rc -eq 0 ] || { echo "FAIL ($rc) $name $*"; head -n 4 "$work/$n.out"; } > "$work/$n.fail"
+    sed -i "1s|^|$name: |" "$work/$n.out"
+}
+export -f check_now
+export run work
 $run --version >> "$log"
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader >> "$log"
 date -u +%F >> "$log"
@@ -45,6 +48,12 @@ for f in tests/cases/*.fk; do
         check "$(basename "$f" .fk)" "${args[@]}"
     done < <(sed -n 's/^# \(run:\|big:\)/\1/p' "$f")
 done
+cat -n "$work/list" | xargs -P 8 -L 1 bash -c 'check_now "$@"' check_now
+cat "$work"/*.out >> "$log"
+cat "$work"/*.fail 2> /dev/null
+fail=$(find "$work" -name '*.fail' | wc -l)
+pass=$(($(find "$work" -name '*.out' | wc -l) - fail))
+[ $((pass + fail)) -eq "$(wc -l < "$work/list")" ] || { echo "FAIL some did not run"; fail=$((fail + 1)); }
 # A59: the same mask from two tilings of the same program, bit for bit
 for m in a59_dropout nofuse_dropout; do
     $run --size M=64 --size N=100 --seed 5 --check --zero none --out y=build-gpu/$m.npy $mods/$m.fkm >> "$log" 2>&1 ||
