@@ -1,27 +1,30 @@
 /* schedule_mma.c - schedules on cp.async and mma.sync (ir/schedule.h), for targets that have these
  * and no wgmma: the same programs as schedule_wgmma.c takes, as far as nothing is reduced of them.
  *
- * A tile's price, in nanoseconds, follows from the target's numbers and is not fitted to any chip:
- * a stage takes as long as its products, what passes through shared memory, or what comes from the
- * second-level cache, whichever is slowest. Two CTAs that share a multiprocessor take twice as long
- * each, but one's stores go on beside the other's products.
+ * A tile's price, in nanoseconds, follows from the target's numbers: a stage takes as long as its
+ * products, what passes through shared memory, or what comes from the second-level cache, whichever
+ * is slowest. Two CTAs that share a multiprocessor take twice as long each, but one's stores go on
+ * beside the other's products. The constants are such that with the numbers of an H200, which runs
+ * the PTX for sm_80 too, the price is what was measured there (tests/bench/RESULTS.md); on sm_80
+ * and its kin itself nothing was.
  */
 #include "passes/schedule_wgmma_int.h"
 
 typedef struct MmaTile {
     int bm, bn, warp_rows, warp_cols;
-    int ctas;   /* of a multiprocessor */
-    bool swap;  /* rows of the tile are the program's columns */
-    bool plain; /* factors of any pitch and address */
+    int ctas;    /* of a multiprocessor */
+    int percent; /* of the peak that products reach */
+    bool swap;   /* rows of the tile are the program's columns */
+    bool plain;  /* factors of any pitch and address */
 } MmaTile;
 
 /* Warps of 64 x 64 read least of shared memory for what they multiply. */
 static const MmaTile tiles[] = {
-    {128, 256, 2, 4, 1, false, false}, {256, 128, 4, 2, 1, false, false},
-    {128, 128, 2, 2, 2, false, false}, {64, 128, 2, 2, 2, false, false},
-    {64, 64, 2, 2, 2, false, false},   {64, 16, 4, 1, 2, true, false},
-    {16, 64, 1, 4, 2, false, false},   {128, 128, 4, 2, 1, false, true},
-    {64, 64, 4, 2, 1, false, true},
+    {128, 256, 2, 4, 1, 85, false, false}, {256, 128, 4, 2, 1, 85, false, false},
+    {128, 128, 2, 2, 2, 76, false, false}, {64, 128, 2, 2, 2, 85, false, false},
+    {64, 64, 2, 2, 2, 85, false, false},   {64, 16, 4, 1, 2, 85, true, false},
+    {16, 64, 1, 4, 2, 85, false, false},   {128, 128, 4, 2, 1, 85, false, true},
+    {64, 64, 4, 2, 1, 85, false, true},
 };
 enum { TILES = sizeof tiles / sizeof *tiles, BEST = 2 };
 
@@ -54,13 +57,13 @@ static int stage_k(const Gemm *g, const Target *t, const MmaTile *c) {
 
 /* ---- price ---------------------------------------------------------------------------------- */
 
-/* None of it measured. Bytes a nanosecond: a multiprocessor's shared memory at 1.4 GHz, and its
- * part of what the cache gives; percent of the peak that products reach; picoseconds that an
- * element takes after the loop; nanoseconds of start and exit. */
-enum { SHARED_RATE = 180, CACHE_RATE = 45, PEAK = 85, OUT_PS = 100, START_NS = 3300 };
-/* Picoseconds that a multiprocessor takes to read and write an element alone: two instructions of a
- * warp for 32, at 1.4 GHz. */
-enum { PLAIN_PS = 45 };
+/* Bytes a nanosecond: a multiprocessor's shared memory at 1.4 GHz, and its part of what the cache
+ * gives; picoseconds that an element takes after the loop; nanoseconds of start and exit. */
+enum { SHARED_RATE = 180, CACHE_RATE = 45, OUT_PS = 100, START_NS = 3300 };
+/* Picoseconds that a stage takes besides, the warps' meeting most of all; where elements are read
+ * one by one, what the slowest of them takes, and each. As measured at the H200's 1.8 GHz, by 1.3.
+ */
+enum { STAGE_PS = 130000, PLAIN_STAGE_PS = 430000, PLAIN_PS = 90 };
 
 static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
     return ix_div(p, ix_add(p, x, ix_const(p, by - 1)), ix_const(p, by));
@@ -68,17 +71,18 @@ static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
 
 /* Picoseconds that a stage of k takes a multiprocessor. */
 static int64_t stage_ps(const Gemm *g, const Target *t, const MmaTile *c, int k) {
-    const double size = SIZE, peak = (double)PEAK / 100, shared_rate = SHARED_RATE,
-                 rate = CACHE_RATE;
+    const double size = SIZE, peak = (double)c->percent / 100, shared_rate = SHARED_RATE,
+                 rate = CACHE_RATE, meets = STAGE_PS, waits = PLAIN_STAGE_PS, each = PLAIN_PS;
     double flops = 2.0 * height(g, c) * width(g, c) * k;
     double moved = (double)(height(g, c) + width(g, c)) * k * size;
     double mma = flops / (t->bf16_tflops * peak) * t->sms;
     int rows = height(g, c) / c->warp_rows, cols = width(g, c) / c->warp_cols;
     double read = (double)(rows + cols) * k * size * c->warp_rows * c->warp_cols;
     double shared = (read + moved) / shared_rate * 1e3, cache = moved / rate * 1e3;
-    double most = mma > shared ? mma : shared, alone = PLAIN_PS;
+    double most = mma > shared ? mma : shared;
     if (most < cache) most = cache;
-    return (int64_t)(most + (c->plain ? moved / size * alone : 0));
+    most += meets / c->ctas;
+    return (int64_t)(most + (c->plain ? waits + moved / size * each : 0));
 }
 
 static const Ix *count_tiles(const Gemm *g, const MmaTile *c) {

@@ -249,7 +249,8 @@ OnState on_blocks(On *on, const OnState *first, Val q) {
     const OnRange *x = &on->mine;
     Val i = LLVMBuildSub(l->b, x->end, i32c(l, 2), "");
     OnState s = *first;
-    if (on->cut_hi) s = blocks(on, s, &i, greater(l, x->beyond, x->first), true, q);
+    bool some_hang = on->cut_hi && on->hi_moves; /* over the end, besides the first */
+    if (some_hang) s = blocks(on, s, &i, greater(l, x->beyond, x->first), true, q);
     s = blocks(on, s, &i, greater(l, x->whole, x->first), false, q);
     if (on->cut_lo) s = blocks(on, s, &i, x->first, true, q);
     on_scrub_end(on, &s, x->first, false);
