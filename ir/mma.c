@@ -275,7 +275,8 @@ static bool fits_plain(const MmaTiles *w, const MmaFactor *f, const MmaSmem *s, 
     return true;
 }
 
-static bool read_split(const Schedule *s, const Target *target, MmaTiles *w, Str *why) {
+bool mma_read_split(const Schedule *s, MmaTiles *w, Str *why) {
+    const Target *target = target_named(s->target);
     w->split = s->split ? s->split : 1;
     w->slots = target ? target->sms / (w->pair_rows * w->pair_cols) : 1;
     if (w->split == 1) return true;
@@ -319,7 +320,7 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", w->smem, s->target, target->smem);
-    return read_split(s, target, w, why);
+    return mma_read_split(s, w, why);
 }
 
 bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *why) {

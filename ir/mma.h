@@ -197,7 +197,10 @@ MmaCopies mma_copies(const MmaSmem *s, int threads);
  * where rows are known to be no multiple of 16 bytes. */
 bool mma_takes_dense(const Mma *m, const MmaTiles *tiles);
 
-enum { MMA_PARTS_MOST = 16 };
+enum {
+    MMA_PARTS_MOST = 16,
+    MMA_JOINED = 8 /* blocks of rows, of all sums, of mma.sync at most, whose parts come together */
+};
 
 /* Tiles by how they are made (mma_parts.c): the first `whole` in one go, each of the `cut` others
  * in `parts` parts along k, numbered tile by tile after the whole ones: `items` in all. */

@@ -30,6 +30,9 @@ bool mma_find_in(const TProg *t, int rows, int cols, Mma *m, Str *why);
 /* The roles load, mma (at most `most` groups), slab. */
 bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why);
 
+/* Into how many parts tiles may be cut along k (mma_parts.c). */
+bool mma_read_split(const Schedule *s, MmaTiles *w, Str *why);
+
 /* The rest of a schedule for mma.sync (mma_sync.c). */
 bool mma_sync_fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why);
 

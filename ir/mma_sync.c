@@ -18,9 +18,8 @@ static bool nothing_else(const Schedule *s, Str *why) {
     if (s->roles.n) return no(why, "with mma.sync all warps do the same: there are no roles");
     if (s->cluster[0] > 1 || s->cluster[1] > 1 || s->cluster[2] > 1)
         return no(why, "cp.async knows no clusters");
-    if (s->split > 1 || s->promote || s->pieces || s->sets || s->pingpong || s->turns ||
-        s->dynamic || s->halves)
-        return no(why, "mma.sync has neither parts nor promotion nor turns");
+    if (s->promote || s->pieces || s->sets || s->pingpong || s->turns || s->dynamic || s->halves)
+        return no(why, "mma.sync has neither promotion nor turns");
     return true;
 }
 
@@ -104,11 +103,14 @@ bool mma_sync_fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w,
     if (ahead > w->spare)
         return no(why, "%d elements on their way in %d registers", ahead, w->spare);
     if (s->values.n != 1 + m->sums) return no(why, "only the factors are in shared memory");
-    w->pair_rows = w->pair_cols = w->split = w->walk = 1;
+    w->pair_rows = w->pair_cols = w->walk = 1;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     w->smem = w->stages * w->stage_bytes;
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
         return no(why, "%d bytes of shared memory, %s has %d", w->smem, s->target, target->smem);
-    return true;
+    if (!mma_read_split(s, w, why)) return false;
+    int blocks = w->group_rows / ROWS * m->sums;
+    return w->split == 1 || blocks <= MMA_JOINED ||
+           no(why, "%d blocks of rows of all sums, of parts at most %d", blocks, MMA_JOINED);
 }

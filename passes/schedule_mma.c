@@ -14,17 +14,19 @@ typedef struct MmaTile {
     int bm, bn, warp_rows, warp_cols;
     int ctas;    /* of a multiprocessor */
     int percent; /* of the peak that products reach */
+    int split;   /* most parts along k of the last round's tiles; 1: they are whole */
     bool swap;   /* rows of the tile are the program's columns */
     bool plain;  /* factors of any pitch and address */
 } MmaTile;
 
 /* Warps of 64 x 64 read least of shared memory for what they multiply. */
 static const MmaTile tiles[] = {
-    {128, 256, 2, 4, 1, 85, false, false}, {256, 128, 4, 2, 1, 85, false, false},
-    {128, 128, 2, 2, 2, 76, false, false}, {64, 128, 2, 2, 2, 85, false, false},
-    {64, 64, 2, 2, 2, 85, false, false},   {64, 16, 4, 1, 2, 85, true, false},
-    {16, 64, 1, 4, 2, 85, false, false},   {128, 128, 4, 2, 1, 85, false, true},
-    {64, 64, 4, 2, 1, 85, false, true},
+    {128, 256, 2, 4, 1, 85, 1, false, false}, {256, 128, 4, 2, 1, 85, 1, false, false},
+    {128, 128, 2, 2, 2, 76, 1, false, false}, {64, 128, 2, 2, 2, 85, 1, false, false},
+    {64, 64, 2, 2, 2, 85, 1, false, false},   {64, 16, 4, 1, 2, 85, 1, true, false},
+    {16, 64, 1, 4, 2, 85, 1, false, false},   {128, 128, 4, 2, 1, 85, 1, false, true},
+    {64, 64, 4, 2, 1, 85, 1, false, true},    {128, 256, 2, 4, 1, 85, 16, false, false},
+    {64, 64, 2, 2, 1, 85, 16, false, false},  {64, 16, 4, 1, 1, 85, 16, true, false},
 };
 enum { TILES = sizeof tiles / sizeof *tiles, BEST = 2 };
 
@@ -63,6 +65,8 @@ enum { SHARED_RATE = 180, CACHE_RATE = 45, OUT_PS = 100, START_NS = 3300 };
 /* Picoseconds that a stage takes besides, the warps' meeting most of all; where elements are read
  * one by one, what the slowest of them takes, and each. As measured at the H200's 1.8 GHz, by 1.3.
  */
+/* Picoseconds that parts take to meet, and an element of theirs to be written and read. */
+enum { JOIN_PS = 3000000, JOIN_EACH_PS = 250 };
 enum { STAGE_PS = 130000, PLAIN_STAGE_PS = 430000, PLAIN_PS = 90 };
 
 static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
@@ -102,9 +106,16 @@ static const Ix *price(const Gemm *g, const Target *t, const MmaTile *c) {
     int k = stage_k(g, t, c);
     const Ix *stages = ix_max(p, ceil_div(p, g->t->axes.v[g->m.k].extent, k), ix_const(p, 1));
     int64_t out = (int64_t)height(g, c) * width(g, c) * OUT_PS;
-    const Ix *tile = ix_mul(p, stages, ix_const(p, c->ctas * stage_ps(g, t, c, k)));
-    const Ix *rounds = ceil_div(p, count_tiles(g, c), (int64_t)t->sms * c->ctas);
-    const Ix *ps = ix_mul(p, rounds, ix_add(p, tile, ix_const(p, out)));
+    const Ix *loop = ix_mul(p, stages, ix_const(p, c->ctas * stage_ps(g, t, c, k)));
+    const Ix *all = count_tiles(g, c), *tile = ix_add(p, loop, ix_const(p, out));
+    MmaParts x = {.whole = all};
+    if (c->split > 1) x = mma_parts(p, all, stages, t->sms, c->split);
+    const Ix *ps = ix_mul(p, ceil_div(p, x.whole, (int64_t)t->sms * c->ctas), tile);
+    if (c->split > 1) {
+        int64_t join = JOIN_PS + (int64_t)height(g, c) * width(g, c) * JOIN_EACH_PS;
+        const Ix *part = ix_add(p, ix_div(p, loop, x.parts), ix_const(p, join));
+        ps = ix_add(p, ps, ix_mul(p, ix_min(p, x.cut, ix_const(p, 1)), part));
+    }
     const Ix *ns = ix_div(p, ps, ix_const(p, 1000));
     const Ix *memory = ix_div(p, gemm_bytes(g), ix_const(p, (int64_t)t->gbs));
     return ix_add(p, ix_max(p, ns, memory), ix_const(p, START_NS));
@@ -132,12 +143,13 @@ static Schedule *make(Arena *a, const Gemm *g, const Target *t, const MmaTile *c
     Schedule *s = ARENA_NEW(a, Schedule);
     int k = stage_k(g, t, c), stages = stages_of(g, t, c, k);
     const char *how = c->swap ? "swap_" : c->plain ? "plain_" : "";
-    s->name = arena_printf(a, "mma_%s%dx%d", how, c->bm, c->bn);
+    s->name = arena_printf(a, "mma_%s%dx%d%s", how, c->bm, c->bn, c->split > 1 ? "_split" : "");
     s->target = t->name;
     s->move = MOVE_cpasync;
     s->mul = MUL_mma;
     s->threads = threads_of(c);
     s->persistent = c->ctas == 1;
+    s->split = c->split > 1 ? c->split : 0;
     s->raster = c->bm >= 64 && !c->swap ? 1024 / c->bm : 1;
     lay(a, s, mma_axis(&g->m, c->swap ? g->m.cols : g->m.rows), c->bm, c->warp_rows);
     lay(a, s, mma_axis(&g->m, c->swap ? g->m.rows : g->m.cols), c->bn, c->warp_cols);
@@ -173,9 +185,19 @@ static MmaTile shared(const Gemm *g, MmaTile t) {
 static bool among(const Candidate *c, int n, const MmaTile *t) {
     for (int i = 0; i < n; i++)
         if (c[i].tile->bm == t->bm && c[i].tile->bn == t->bn && c[i].tile->swap == t->swap &&
-            c[i].tile->plain == t->plain)
+            c[i].tile->plain == t->plain && c[i].tile->split == t->split)
             return true;
     return false;
+}
+
+/* All tiles are sure to be whole, or have to be. */
+static bool splits_in_vain(const Gemm *g, const Target *t, const MmaTile *c) {
+    IxPool *p = g->t->ix;
+    int64_t cut;
+    if (c->split == 1) return false;
+    const Ix *stages = ceil_div(p, g->t->axes.v[g->m.k].extent, stage_k(g, t, c));
+    const Ix *x = mma_parts(p, count_tiles(g, c), stages, t->sms, c->split).cut;
+    return g->whole || (ix_is_const(x, &cut) && !cut);
 }
 
 static void propose(PassCtx *cx, Step *step, const Gemm *g, const Target *t) {
@@ -184,7 +206,7 @@ static void propose(PassCtx *cx, Step *step, const Gemm *g, const Target *t) {
     int n = 0;
     for (int i = 0; i < TILES; i++) {
         own[i] = shared(g, tiles[i]);
-        if (among(c, n, &own[i])) continue;
+        if (among(c, n, &own[i]) || splits_in_vain(g, t, &own[i])) continue;
         c[n] = (Candidate){&own[i], price(g, t, &own[i])};
         for (int k = n++; k > 0 && cheaper(&c[k], &c[k - 1]); k--) {
             Candidate swap = c[k];
@@ -211,6 +233,7 @@ void schedule_mma(PassCtx *cx, Step *step) {
         if (!(t->has & TGT_M) || t->has & TGT_W) continue;
         if (!found && !gemm_find(step, &g)) return;
         found = true;
+        g.whole = cx->invariant;
         if (g.m.size == SIZE && !g.made && !g.m.nest.blocks) propose(cx, step, &g, t);
     }
 }

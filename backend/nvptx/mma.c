@@ -101,14 +101,14 @@ static void phi_pairs_next(Mm *m, const MmPairs *p, const MmPairs *next) {
     }
 }
 
-/* Sums a tile's products. */
-static Slots multiply(Mm *m, MmNext *n, Slots at, Acc *acc) {
+/* Sums the products of a tile, or of a part of it. */
+static Slots multiply(Mm *m, const Work *k, MmNext *n, Slots at, Acc *acc) {
     Wg *w = &m->w;
     Lower *l = w->l;
-    IxPool *ix = l->t->ix;
     MmPairs pairs, start;
     mm_read(m, at.read, 0, &pairs);
-    Val stages = uniform32(w, ix_max(ix, wg_k_tiles(w), ix_const(ix, 1)));
+    Val none = LLVMBuildICmp(l->b, LLVMIntEQ, k->len, i32c(l, 0), "");
+    Val stages = LLVMBuildSelect(l->b, none, i32c(l, 1), k->len, "");
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef body = block_new(l, "mma"), exit = block_new(l, "summed");
     LLVMBuildBr(l->b, body);
@@ -163,15 +163,15 @@ static MmNext begin_copies(Mm *m, MmNext first) {
 }
 
 /* All that follows the loop. */
-static void rest(Mm *m, Val tile, const Acc *acc) {
+static void rest(Mm *m, const Work *k, const Acc *acc) {
     Wg *w = &m->w;
     LLVMBuilderRef entry = w->l->entry;
     LLVMBasicBlockRef kernel = LLVMGetInsertBlock(entry), after = wg_uniform_begin(w);
     Val row0, col0;
-    wg_decode(w, tile, &row0, &col0);
+    wg_decode(w, k->tile, &row0, &col0);
     wg_open_rows(w, row0);
     wg_emit_rows(w);
-    wg_emit_out(w, acc, row0, col0);
+    wg_emit_rest(w, k, acc, row0, col0);
     wg_uniform_end(w, after);
     LLVMPositionBuilderAtEnd(entry, kernel);
 }
@@ -184,17 +184,19 @@ static void tiles(Mm *m) {
     LLVMBasicBlockRef body = block_new(l, "work"), exit = block_new(l, "done");
     LLVMBuildBr(l->b, head);
     block_enter(l, head);
-    Val tile = wg_phi(l, l->i32, w->first, before);
+    Val item = wg_phi(l, l->i32, w->first, before);
     MmNext copies = n = mm_phi(m, &n, before);
     Slots at = {wg_phi(l, l->i32, i32c(l, 0), before),
                 wg_phi(l, l->i32, i32c(l, w->t.smem - w->t.stage_bytes), before)};
-    Val more = LLVMBuildICmp(l->b, LLVMIntULT, tile, uniform32(w, wg_tile_total(w)), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(w, wg_work_total(w)), "");
     LLVMBuildCondBr(l->b, more, body, exit);
     block_enter(l, body);
     Acc acc = wg_acc(w);
-    Slots next = multiply(m, &n, at, &acc);
-    rest(m, tile, &acc);
-    wg_phi_next(l, tile, LLVMBuildAdd(l->b, tile, w->stride, ""));
+    Work k = wg_work(w, item);
+    Slots next = multiply(m, &k, &n, at, &acc);
+    if (k.cut) k = wg_work(w, ptx_opaque(l, item)); /* again: the loop has its registers */
+    rest(m, &k, &acc);
+    wg_phi_next(l, item, LLVMBuildAdd(l->b, item, w->stride, ""));
     mm_phi_next(m, &copies, &n);
     wg_phi_next(l, at.read, next.read);
     wg_phi_next(l, at.write, next.write);
@@ -215,6 +217,7 @@ static void emit_body(Mm *m) {
     m->warp_row = LLVMBuildURem(l->b, warp, i32c(l, w->t.warp_rows), "");
     m->warp_col = LLVMBuildUDiv(l->b, warp, i32c(l, w->t.warp_rows), "");
     Val lane = LLVMBuildAnd(l->b, w->tid, i32c(l, 31), "");
+    w->lane0 = LLVMBuildICmp(l->b, LLVMIntEQ, lane, i32c(l, 0), "");
     w->row =
         wg_at_stage(w, LLVMBuildLShr(l->b, lane, i32c(l, 2), ""), m->warp_row, w->t.group_rows);
     w->col = LLVMBuildShl(l->b, LLVMBuildAnd(l->b, lane, i32c(l, 3), ""), i32c(l, 1), "");

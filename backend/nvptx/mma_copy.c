@@ -1,6 +1,6 @@
 /* mma_copy.c - stages of all factors, from global to shared memory by cp.async. Each thread has
  * its share of every stage (ir/mma_sync.c) and runs ahead of the products across tiles: after a
- * tile's last stage comes the first of the CTA's next tile.
+ * tile's last stage, or a part's, comes the first of the CTA's next.
  *
  * What lies beyond rows or k is not read, and 0 in shared memory. The guards see to it that lines
  * begin at, and are, multiples of 16 bytes, so a copy is whole or nothing. Behind the last tile all
@@ -79,22 +79,40 @@ static MmAt at_tile(Mm *m, const MmCopy *x, Val there) {
     return at;
 }
 
-MmNext mm_first(Mm *m, Val tile) {
+/* From a part's first stage on: what the part has of k, from where on. */
+static void to_part(Mm *m, const Work *k, MmNext *n) {
     Wg *w = &m->w;
     Lower *l = w->l;
-    MmNext n = {.tile = tile, .k_left = uniform32(w, l->t->axes.v[w->m.k].extent)};
+    Val first = LLVMBuildMul(l->b, k->first, i32c(l, w->t.k), "");
+    Val most = LLVMBuildMul(l->b, k->len, i32c(l, w->t.k), "");
+    Val left = LLVMBuildSub(l->b, n->k_left, first, "");
+    Val less = LLVMBuildICmp(l->b, LLVMIntSLT, left, most, "");
+    n->k_left = LLVMBuildSelect(l->b, less, left, most, "");
+    for (int i = 0; i < m->factors; i++) {
+        Val each = m->x[i].s->mn ? m->x[i].pitch : LLVMConstInt(l->i64, SIZE, 0);
+        Val by = LLVMBuildMul(l->b, wide(l, first), each, "");
+        n->x[i].from = LLVMBuildAdd(l->b, n->x[i].from, by, "");
+    }
+}
+
+MmNext mm_first(Mm *m, Val item) {
+    Wg *w = &m->w;
+    Lower *l = w->l;
+    MmNext n = {.item = item, .k_left = uniform32(w, l->t->axes.v[w->m.k].extent)};
     Val row0, col0;
-    Val there = LLVMBuildICmp(l->b, LLVMIntULT, tile, uniform32(w, wg_tile_total(w)), "");
-    wg_decode(w, tile, &row0, &col0);
+    Val there = LLVMBuildICmp(l->b, LLVMIntULT, item, uniform32(w, wg_work_total(w)), "");
+    Work k = wg_work(w, item);
+    wg_decode(w, k.tile, &row0, &col0);
     wg_open_one(w, w->m.rows, row0);
     wg_open_one(w, w->m.cols, col0);
     for (int i = 0; i < m->factors; i++) n.x[i] = at_tile(m, &m->x[i], there);
+    if (k.cut) to_part(m, &k, &n);
     return n;
 }
 
 MmNext mm_phi(Mm *m, const MmNext *n, LLVMBasicBlockRef before) {
     Lower *l = m->w.l;
-    MmNext p = {wg_phi(l, l->i32, n->tile, before), wg_phi(l, l->i32, n->k_left, before), {{0}}};
+    MmNext p = {wg_phi(l, l->i32, n->item, before), wg_phi(l, l->i32, n->k_left, before), {{0}}};
     for (int i = 0; i < m->factors; i++)
         p.x[i] = (MmAt){wg_phi(l, l->i64, n->x[i].from, before),
                         wg_phi(l, l->i32, n->x[i].left, before)};
@@ -103,7 +121,7 @@ MmNext mm_phi(Mm *m, const MmNext *n, LLVMBasicBlockRef before) {
 
 void mm_phi_next(Mm *m, const MmNext *phi, const MmNext *n) {
     Lower *l = m->w.l;
-    wg_phi_next(l, phi->tile, n->tile);
+    wg_phi_next(l, phi->item, n->item);
     wg_phi_next(l, phi->k_left, n->k_left);
     for (int i = 0; i < m->factors; i++) {
         wg_phi_next(l, phi->x[i].from, n->x[i].from);
@@ -128,7 +146,7 @@ MmNext mm_after(Mm *m, const MmNext *n) {
     Val more = LLVMBuildICmp(l->b, LLVMIntSGT, go.k_left, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, more, after, other);
     block_enter(l, other);
-    MmNext first = mm_first(m, LLVMBuildAdd(l->b, n->tile, w->stride, ""));
+    MmNext first = mm_first(m, LLVMBuildAdd(l->b, n->item, w->stride, ""));
     LLVMBasicBlockRef end = LLVMGetInsertBlock(l->b);
     LLVMBuildBr(l->b, after);
     block_enter(l, after);

@@ -27,8 +27,8 @@ typedef struct MmAt {
     Val left; /* i32: K-major rows of the tensor from the first line on, MN-major bytes */
 } MmAt;
 typedef struct MmNext {
-    Val tile;   /* i32 */
-    Val k_left; /* i32: elements from the stage on */
+    Val item;   /* i32: a tile, or a part of one (wgmma_split.c) */
+    Val k_left; /* i32: its elements from the stage on */
     MmAt x[MM_FACTORS];
 } MmNext;
 
@@ -55,7 +55,7 @@ typedef struct Mm {
 
 /* mma_copy.c */
 void mm_find_copies(Mm *m);
-MmNext mm_first(Mm *m, Val tile); /* copies of its first stage */
+MmNext mm_first(Mm *m, Val item); /* copies of its first stage */
 MmNext mm_phi(Mm *m, const MmNext *n, LLVMBasicBlockRef before);
 void mm_phi_next(Mm *m, const MmNext *phi, const MmNext *n);
 MmNext mm_after(Mm *m, const MmNext *n); /* of the stage after it */

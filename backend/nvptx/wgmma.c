@@ -109,11 +109,7 @@ static Ring multiply(Wg *w, const Work *k, Ring r, Acc *acc, Val *last) {
     return end;
 }
 
-/* Accumulators that leave no registers for finding the tile meanwhile. */
-enum { FULL_HOUSE = 192 };
-
-/* All that follows the loop, of a whole tile or of a part. */
-static void emit_rest(Wg *w, const Work *k, const Acc *acc, Val row, Val col0) {
+void wg_emit_rest(Wg *w, const Work *k, const Acc *acc, Val row, Val col0) {
     Lower *l = w->l;
     if (!k->cut) {
         wg_emit_out(w, acc, row, col0);
@@ -134,6 +130,9 @@ static void emit_rest(Wg *w, const Work *k, const Acc *acc, Val row, Val col0) {
     block_enter(l, after);
     l->narrow = narrow, l->wide = wide;
 }
+
+/* Accumulators that leave no registers for finding the tile meanwhile. */
+enum { FULL_HOUSE = 192 };
 
 static Ring mma_tile(Wg *w, Val item, Ring r) {
     Lower *l = w->l;
@@ -165,7 +164,7 @@ static Ring mma_tile(Wg *w, Val item, Ring r) {
         Val of_group = LLVMBuildMul(l->b, w->group, i32c(l, w->t.group_rows), "");
         row = LLVMBuildAdd(l->b, row, LLVMBuildZExt(l->b, of_group, l->i64, ""), "");
     }
-    emit_rest(w, &work, &acc, row, col0);
+    wg_emit_rest(w, &work, &acc, row, col0);
     wg_uniform_end(w, after);
     return end;
 }

@@ -23,7 +23,7 @@ enum {
     THROUGH = 24,
     POLLS = 64,       /* some 20 microseconds */
     VECTOR = 32 * 16, /* bytes of a warp's four registers */
-    CHUNK = 32,       /* most sums of a thread that are made together */
+    CHUNK = 4 * MMA_JOINED, /* most sums of a thread that are made together */
     AHEAD = 64        /* registers of parts that are read at once */
 };
 
@@ -70,7 +70,7 @@ static int regs_of(const Wg *w) {
 }
 
 static int warps_of(const Wg *w) {
-    return 4 * w->t.groups;
+    return w->t.warp_rows ? w->t.warp_rows * w->t.warp_cols : 4 * w->t.groups;
 }
 
 static int part_bytes(const Wg *w) {
@@ -107,7 +107,7 @@ static Place place_of(Wg *w, const Work *k) {
     if (wg_pair(w) > 1)
         number = LLVMBuildAdd(b, LLVMBuildMul(b, number, i32c(l, wg_pair(w)), ""), w->rank, "");
     Val warp = ptx_shfl_first(l, LLVMBuildLShr(b, w->tid, i32c(l, 5), ""));
-    warp = LLVMBuildSub(b, warp, i32c(l, 4), "");
+    if (!w->t.warp_rows) warp = LLVMBuildSub(b, warp, i32c(l, 4), "");
     Val lane = LLVMBuildAnd(b, w->tid, i32c(l, 31), "");
     Place p = {.parts = uniform32(w, parts_of(w).parts)};
     Val word = LLVMBuildAdd(b, LLVMBuildMul(b, number, i32c(l, warps), ""), warp, "");
@@ -129,17 +129,17 @@ static Val of_part(Wg *w, const Place *p, Val part) {
     return LLVMBuildAdd(l->b, p->at, by, "");
 }
 
-/* Blocks of 64 rows, of each sum. */
+/* Blocks of rows, of each sum. */
 static int blocks_of(const Wg *w) {
-    return w->t.group_rows / 64 * w->m.sums;
+    return w->t.group_rows / w->t.block_rows * w->m.sums;
 }
 
 /* The vectors of 8 columns of all blocks come one after the other. */
 static void put(Wg *w, const Place *p, const Acc *acc, Val part) {
     Lower *l = w->l;
-    int blocks = blocks_of(w), each = w->t.group_rows / 64;
+    int blocks = blocks_of(w), each = w->t.group_rows / w->t.block_rows;
     Val to = address(l, p->scratch, of_part(w, p, part));
-    for (int j = 0; j < w->t.n / 8; j++)
+    for (int j = 0; j < w->t.group_cols / 8; j++)
         for (int k = 0; k < blocks; k++) {
             const Val *v = acc->v + k / each * acc->next + k % each * acc->line;
             ptx_store_floats(l, to, (j * blocks + k) * VECTOR, &v[j * 4]);
@@ -244,11 +244,11 @@ static void clear_word(Wg *w, const Place *p, Val seen) {
 
 /* Groups of 8 columns that are worked on together, and how many such chunks a tile has. */
 static int chunk_units(const Wg *w) {
-    return w->t.n % 16 || 8 * blocks_of(w) > CHUNK ? 1 : 2;
+    return w->t.group_cols % 16 || 8 * blocks_of(w) > CHUNK ? 1 : 2;
 }
 
 static int chunks_of(const Wg *w) {
-    return w->t.n / 8 / chunk_units(w);
+    return w->t.group_cols / 8 / chunk_units(w);
 }
 
 /* Adds so many parts of a chunk, n registers, whose bytes begin at `from` of a part. A part that is
@@ -303,7 +303,7 @@ static void one_chunk(Wg *w, const Place *p, Val chunk, Val col0) {
         for (int k = 0; k < blocks; k++)
             for (int e = 0; e < 4; e++) v[(k * units + j) * 4 + e] = sum[(j * blocks + k) * 4 + e];
     Acc acc = {.n = n, .v = v, .cols = 8 * units, .line = 4 * units};
-    acc.next = w->t.group_rows / 64 * acc.line;
+    acc.next = w->t.group_rows / w->t.block_rows * acc.line;
     Val by = LLVMBuildMul(l->b, chunk, i32c(l, 8 * units), "");
     wg_emit_chunk(w, &acc, LLVMBuildAdd(l->b, col0, LLVMBuildZExt(l->b, by, l->i64, ""), ""));
 }

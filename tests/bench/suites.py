@@ -78,6 +78,7 @@ BARS = [
     Bar("w4a16", "others"),
     Bar("sm80", "mma.sync", tflops=380),
     Bar("sm80", "orders"),
+    Bar("sm80", "split along k"),
 ]
 
 
@@ -154,11 +155,15 @@ def suite_w4a16(seed):
             for group, m in (("16 rows", 16), ("4096 rows", 4096), ("others", 1), ("others", 64), ("others", 512))]
 
 
+SPLIT = ("2048x2048x2048", "512x512x8192", "64x4096x4096", "16x4096x4096", "16x14336x4096", "16x1024x8192")
+
+
 def suite_sm80(seed):
     """Modules of --arch=sm_80: mma.sync, whose PTX the driver compiles for the GPU at hand."""
     return [Row("sm80", "mma.sync", "gelu_bias", s, module="gemm_sm80", against="GELU_BIAS")
             for s in ("4096x4096x4096", "8192x8192x8192")] + \
-           [Row("sm80", "orders", f, "4096x4096x4096", module="mm_orders_sm80", against="mm") for f in ("nn", "tn", "tt")]
+           [Row("sm80", "orders", f, "4096x4096x4096", module="mm_orders_sm80", against="mm") for f in ("nn", "tn", "tt")] + \
+           [Row("sm80", "split along k", "gelu_bias", s, module="gemm_sm80", against="GELU_BIAS") for s in SPLIT]
 
 
 SUITES = {"nine": suite_nine, "orders": suite_orders, "unseen": suite_unseen, "gated": suite_gated,
