@@ -63,11 +63,11 @@ static int stage_k(const Gemm *g, const Target *t, const MmaTile *c) {
  * gives; picoseconds that an element takes after the loop; nanoseconds of start and exit. */
 enum { SHARED_RATE = 180, CACHE_RATE = 45, OUT_PS = 100, START_NS = 3300 };
 /* Picoseconds that a stage takes besides, the warps' meeting most of all; where elements are read
- * one by one, what the slowest of them takes, and each. As measured at the H200's 1.8 GHz, by 1.3.
- */
-/* Picoseconds that parts take to meet, and an element of theirs to be written and read. */
-enum { JOIN_PS = 3000000, JOIN_EACH_PS = 250 };
+ * one by one, what the slowest of them takes, and each. As measured, for 1.4 GHz. */
 enum { STAGE_PS = 130000, PLAIN_STAGE_PS = 430000, PLAIN_PS = 90 };
+/* What four warps alone on a multiprocessor wait for in a stage; what parts take to meet, and an
+ * element of theirs to be written and read. */
+enum { LONE_PS = 170000, JOIN_PS = 8800000, JOIN_EACH_PS = 260 };
 
 static const Ix *ceil_div(IxPool *p, const Ix *x, int64_t by) {
     return ix_div(p, ix_add(p, x, ix_const(p, by - 1)), ix_const(p, by));
@@ -101,19 +101,33 @@ static const Ix *count_tiles(const Gemm *g, const MmaTile *c) {
     return count;
 }
 
+/* Of a CTA; few tiles do not share multiprocessors. */
+static const Ix *stage_of(const Gemm *g, const Target *t, const MmaTile *c, int k) {
+    IxPool *p = g->t->ix;
+    const Ix *share = ix_max(p, ceil_div(p, count_tiles(g, c), t->sms), ix_const(p, 1));
+    share = ix_min(p, share, ix_const(p, c->ctas));
+    const Ix *ps = ix_mul(p, share, ix_const(p, stage_ps(g, t, c, k)));
+    if (threads_of(c) > 128) return ps;
+    return ix_add(p, ps, ix_mul(p, ix_sub(p, ix_const(p, 2), share), ix_const(p, LONE_PS)));
+}
+
+/* Parts count where all tiles are cut. Where they fill rounds, the last is short on the target
+ * alone: its PTX runs on chips with other numbers of multiprocessors. */
 static const Ix *price(const Gemm *g, const Target *t, const MmaTile *c) {
     IxPool *p = g->t->ix;
     int k = stage_k(g, t, c);
     const Ix *stages = ix_max(p, ceil_div(p, g->t->axes.v[g->m.k].extent, k), ix_const(p, 1));
     int64_t out = (int64_t)height(g, c) * width(g, c) * OUT_PS;
-    const Ix *loop = ix_mul(p, stages, ix_const(p, c->ctas * stage_ps(g, t, c, k)));
+    const Ix *loop = ix_mul(p, stages, stage_of(g, t, c, k));
     const Ix *all = count_tiles(g, c), *tile = ix_add(p, loop, ix_const(p, out));
     MmaParts x = {.whole = all};
     if (c->split > 1) x = mma_parts(p, all, stages, t->sms, c->split);
     const Ix *ps = ix_mul(p, ceil_div(p, x.whole, (int64_t)t->sms * c->ctas), tile);
     if (c->split > 1) {
         int64_t join = JOIN_PS + (int64_t)height(g, c) * width(g, c) * JOIN_EACH_PS;
-        const Ix *part = ix_add(p, ix_div(p, loop, x.parts), ix_const(p, join));
+        const Ix *one = ix_const(p, 1), *none = ix_sub(p, one, ix_min(p, x.whole, one));
+        const Ix *parts = ix_add(p, ix_mul(p, ix_sub(p, x.parts, one), none), one);
+        const Ix *part = ix_add(p, ix_div(p, loop, parts), ix_const(p, join));
         ps = ix_add(p, ps, ix_mul(p, ix_min(p, x.cut, ix_const(p, 1)), part));
     }
     const Ix *ns = ix_div(p, ps, ix_const(p, 1000));

@@ -70,32 +70,33 @@ static const int ladder[LADDER] = {64, 128, 256, 512};
 /* By mma.sync and cp.async. What a warp reads of shared memory for each of its rows halves where it
  * has 32 of them: that, not the tensor core, is what 16 rows wait for (a block of 16 by 16 elements
  * is 4 cycles to read, and 2 or 4 instructions of 1.6 to 2 cycles). Registers: as many CTAs of a
- * multiprocessor as those leave, 65536 in all. percent: from this alone, not measured. Those that
- * ptxas may spoil (192 registers of sums and a block, or 176 and a block's factors) come after some
- * that it does not: few of them are tried. */
+ * multiprocessor as those leave, 65536 in all. percent, tile: as measured on an H200, of what
+ * mma.sync makes there (tests/bench/RESULTS.md); of those beside each other and those that split,
+ * from the above alone. Those that ptxas may spoil (192 registers of sums and a block, or 176 and a
+ * block's factors) come after some that it does not: few of them are tried. */
 static const Shape sync_shapes[] = {
-    {NARROW, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 55,
-     .tile = 3000, .masked = 900},
+    {NARROW, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 50,
+     .tile = 7000, .masked = 900},
     {NARROW, .groups = 1, .rows = 64, .block = 64, .stages = 2, .regs = 128, .percent = 45,
-     .tile = 3000, .masked = 900},
-    {MIDDLE, .groups = 2, .rows = 64, .block = 64, .stages = 2, .regs = 255, .percent = 50,
-     .tile = 3000, .masked = 900},
+     .tile = 7000, .masked = 900},
+    {MIDDLE, .groups = 2, .rows = 64, .block = 64, .stages = 2, .regs = 255, .percent = 42,
+     .tile = 7000, .masked = 900},
     {NARROW | MIDDLE, .groups = 1, .rows = 64, .block = 64, .stages = 2, .regs = 168, .late = true,
-     .percent = 49, .tile = 3000, .masked = 900},
-    {MIDDLE, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 60,
-     .tile = 3000, .masked = 900},
+     .percent = 50, .tile = 7000, .masked = 900},
+    {MIDDLE, .groups = 1, .rows = 128, .block = 64, .stages = 2, .regs = 255, .percent = 61,
+     .tile = 7000, .masked = 900},
     {MIDDLE, .groups = 1, .rows = 128, .block = 32, .stages = 2, .regs = 255, .late = true,
-     .percent = 59, .tile = 3000, .masked = 900},
-    {MIDDLE, .groups = 1, .rows = 128, .block = 32, .stages = 2, .regs = 255, .percent = 58,
-     .tile = 3000, .masked = 900},
-    {ALL, .groups = 1, .rows = 64, .block = 64, .stages = 1, .regs = 168, .percent = 48,
-     .tile = 3000, .masked = 900},
-    {WIDE, .groups = 2, .rows = 64, .block = 64, .stages = 1, .regs = 255, .percent = 47,
-     .tile = 3000, .masked = 900},
-    {WIDE, .groups = 1, .rows = 64, .block = 64, .stages = 1, .regs = 255, .percent = 45,
-     .tile = 3000, .masked = 900},
-    {ALL, .groups = 1, .rows = 64, .block = 32, .stages = 1, .regs = 255, .percent = 40,
-     .tile = 3000, .masked = 900},
+     .percent = 54, .tile = 7000, .masked = 900},
+    {MIDDLE, .groups = 1, .rows = 128, .block = 32, .stages = 2, .regs = 255, .percent = 52,
+     .tile = 7000, .masked = 900},
+    {ALL, .groups = 1, .rows = 64, .block = 64, .stages = 1, .regs = 168, .percent = 54,
+     .tile = 7000, .masked = 900},
+    {WIDE, .groups = 2, .rows = 64, .block = 64, .stages = 1, .regs = 255, .percent = 55,
+     .tile = 7000, .masked = 900},
+    {WIDE, .groups = 1, .rows = 64, .block = 64, .stages = 1, .regs = 255, .percent = 56,
+     .tile = 7000, .masked = 900},
+    {ALL, .groups = 1, .rows = 64, .block = 32, .stages = 1, .regs = 255, .percent = 46,
+     .tile = 7000, .masked = 900},
     {HUGE, .groups = 2, .rows = 64, .block = 32, .stages = 1, .regs = 255, .beside = true,
      .percent = 30, .tile = 3000, .masked = 900},
     {HUGE, .groups = 4, .rows = 64, .block = 32, .stages = 1, .regs = 128, .beside = true,

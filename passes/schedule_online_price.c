@@ -146,8 +146,9 @@ const Ix *online_price(const Attempt *x, const Shape *c, int brought) {
     for (int n = 0; n < o->nproducts; n++)
         cycles += c->block / 16 * online_columns(x, c) / 2 * (rows / 64);
     /* narrow ones wait for exponentials */
-    int percent =
-        online_widths(x) == NARROW && c->widths != NARROW ? c->percent * 5 / 8 : c->percent;
+    int percent = c->percent;
+    if (online_widths(x) == NARROW && c->widths != NARROW)
+        percent = percent * (c->regs ? 7 : 5) / 8;
     cycles = (int)(of_target(x, c, cycles) * 100 / percent);
     cycles += (online_elementwise(x) - brought) * rows * c->block / APART;
     uint64_t *deps = tile_deps(x->cx->arena, t);

@@ -126,7 +126,7 @@ void wg_turn_pass(Wg *w);
 Wgmma wg_batch(const Wg *w); /* all that a group does with a stage */
 /* All that follows the loop, of a whole tile or of a part. */
 void wg_emit_rest(Wg *w, const Work *k, const Acc *acc, Val row, Val col0);
-Acc wg_acc(const Wg *w);     /* with memory for what it makes */
+Acc wg_acc(const Wg *w); /* with memory for what it makes */
 /* Sums made elsewhere, of so many columns and registers: none yet, and one more. */
 Acc wg_no_sums(Wg *w, int cols, int regs);
 void wg_add_sum(Wg *w, Acc *acc, int carry, const Val *v);

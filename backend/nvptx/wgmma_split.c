@@ -21,10 +21,10 @@
 enum {
     LEFT = 8,
     THROUGH = 24,
-    POLLS = 64,       /* some 20 microseconds */
-    VECTOR = 32 * 16, /* bytes of a warp's four registers */
+    POLLS = 64,             /* some 20 microseconds */
+    VECTOR = 32 * 16,       /* bytes of a warp's four registers */
     CHUNK = 4 * MMA_JOINED, /* most sums of a thread that are made together */
-    AHEAD = 64        /* registers of parts that are read at once */
+    AHEAD = 64              /* registers of parts that are read at once */
 };
 
 /* ---- work ---- */

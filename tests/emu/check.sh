@@ -125,6 +125,7 @@ products() { # FILE FN...
             sizes=("1 8 64" "130 264 72" "257 520 200")
             [[ $variant == *_split ]] && sizes+=("130 264 1000" "40 64 1500")
             [[ $options ]] && sizes=("8 8 8" "136 264 200")
+            [[ $variant == mma_*_split ]] && sizes=("40 64 1504" "136 264 1000")
             [[ $variant == mma_plain_* ]] && sizes=("1 1 1" "133 137 77")
             for size in "${sizes[@]}"; do
                 read -r m n k <<< "$size"
