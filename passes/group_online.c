@@ -163,8 +163,24 @@ typedef struct Shape {         /* of the products of a loop */
     bool fast;
 } Shape;
 
-static bool is_inner(const Group *gr, const Node *n) {
-    return n->kind == N_REDUCE && n->red == RED_contract && n->loop < 0 && !gr->store[n->id];
+/* What n is made of down to what is stored: a product behind that is of another kernel. */
+static void mark_made(const Group *gr, const Node *n, bool *made) {
+    for (int k = 0; k < n->nin; k++) {
+        const Node *x = gr->g->nodes.v[n->in[k].node];
+        if (made[x->id] || gr->store[x->id]) continue;
+        made[x->id] = true;
+        mark_made(gr, x, made);
+    }
+}
+
+static bool *made_of(const Group *gr, const Node *n) {
+    bool *made = ARENA_ARRAY(gr->g->arena, bool, gr->g->nodes.n);
+    mark_made(gr, n, made);
+    return made;
+}
+
+static bool is_inner(const Node *n, const bool *made) {
+    return made[n->id] && n->kind == N_REDUCE && n->red == RED_contract && n->loop < 0;
 }
 
 /* Of n's axes [from, to) with this role, or all of them: elements, as far as they are known. */
@@ -232,9 +248,10 @@ bool group_online_fast(const Group *gr, int loop) {
         s.frames += n->frame >= 0;
         if (n->red == RED_contract) note_outer(gr, &s, n);
         online_pairs(gr->g, n, &pairs);
+        const bool *made = made_of(gr, n);
         for (int k = 0; k < pairs.n; k++) {
             const Node *x = gr->g->nodes.v[pairs.v[k].node];
-            if (is_inner(gr, x)) note_inner(gr, &s, x);
+            if (is_inner(x, made)) note_inner(gr, &s, x);
             s.fast &= x->loop < 0 || x->loop == loop || gr->store[x->id]; /* one loop */
         }
     }
@@ -246,10 +263,11 @@ bool group_online_fast(const Group *gr, int loop) {
 uint64_t group_online_columns(const Group *gr, const Node *n) {
     OnlinePairs pairs = {0};
     uint64_t columns = n->rank < 64 ? ((uint64_t)1 << n->rank) - 1 : 0;
+    const bool *made = made_of(gr, n);
     online_pairs(gr->g, n, &pairs);
     for (int i = 0; i < pairs.n; i++) {
         const Node *x = gr->g->nodes.v[pairs.v[i].node];
-        if (!is_inner(gr, x)) continue;
+        if (!is_inner(x, made)) continue;
         for (int a = 0; a < n->rank; a++)
             for (int d = 0; d < x->rank; d++)
                 if (ix_uses_axis(pairs.v[i].map[d], a)) columns &= ~((uint64_t)1 << a);

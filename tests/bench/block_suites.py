@@ -59,7 +59,7 @@ def wanted(torch, x, g1, wq, wk, wv, cs, sn, wo, g2, wg, wu, wd):
     for h in range(v.shape[1]):
         s = (q[:, h] @ k[:, h].T * E ** -0.5).masked_fill(~mask, float("-inf"))
         a[:, h] = bf(torch.softmax(s, 1) @ v[:, h])
-    r = x + torch.einsum("the,dhe->td", a, wo)
+    r = bf(x + torch.einsum("the,dhe->td", a, wo))
     m = norm(r, g2)
     b = bf(torch.nn.functional.silu(m @ wg.T) * (m @ wu.T))
     return r + b @ wd.T
