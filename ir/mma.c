@@ -93,8 +93,9 @@ static const SValue *placed(const Schedule *s, int value) {
 
 static bool read_side(const Schedule *s, const Mma *m, bool rows, MmaTiles *w, Str *why) {
     MmaSmem *x = rows ? &w->a : &w->b;
-    x->parts = mma_factors(m, rows);
-    for (int n = 0; n < x->parts; n++) {
+    x->kinds = mma_factors(m, rows);
+    x->parts = w->products > 1 ? 1 : x->kinds;
+    for (int n = 0; n < x->kinds; n++) {
         const SValue *v = placed(s, mma_factor_at(m, rows, n)->value);
         if (!v || v->place != PLACE_smem || (w->stages && v->buffers != w->stages) ||
             v->buffers < 2 || v->buffers > 32)
@@ -191,7 +192,7 @@ const Ix *mma_begins(const Mma *m, const TInst *i, int *unit) {
 
 static bool tma_begins(const Mma *m, bool rows, const MmaSmem *s, Str *why) {
     int unit;
-    for (int n = 0; n < s->parts; n++) {
+    for (int n = 0; n < s->kinds; n++) {
         const TInst *load = mma_factor_at(m, rows, n)->load;
         if (!s->plain && !mma_begins(m, load, &unit))
             return no(why, "%s begins at no multiple of 16 bytes",
@@ -237,6 +238,10 @@ static bool read_promote(const Schedule *s, MmaTiles *w, Str *why) {
     return true;
 }
 
+int mma_note_bytes(const Mma *m, const MmaTiles *w) {
+    return 4 * (m->t->ngrid + (w->products > 1));
+}
+
 enum { BARRIER_BYTES = 16 }; /* of a stage: full and empty; of a slab: ready and done */
 
 /* The factor that two CTAs share is cut into an even number of boxes. */
@@ -265,6 +270,7 @@ static bool fits_plain(const MmaTiles *w, const MmaFactor *f, const MmaSmem *s, 
                        Str *why) {
     int regs = w->load_regs ? w->load_regs : w->entry_regs;
     if (!s->plain) return true;
+    if (w->products > 1) return no(why, "grouped products come by TMA");
     if (f->outer >= 0 && !w->made) return no(why, "plain loads bring one dimension of k");
     int lines = w->made ? 16 : 64 / size;
     if (s->swizzle != MMA_LINE || rows % lines)
@@ -283,6 +289,7 @@ bool mma_read_split(const Schedule *s, MmaTiles *w, Str *why) {
     if (w->split > MMA_PARTS_MOST) return no(why, "split in at most %d parts", MMA_PARTS_MOST);
     if (s->pingpong) return no(why, "with pingpong nothing is split");
     if (w->a.plain || w->b.plain) return no(why, "with plain loads nothing is split");
+    if (w->products > 1) return no(why, "nothing is split that is grouped");
     if (w->carried) return no(why, "with the role slab nothing is split");
     if (!s->persistent) return no(why, "parts of the last round need a persistent kernel");
     return true;
@@ -313,7 +320,7 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     if (w->over) return no(why, "slabs over factors are not built here");
     w->smem = w->stages * (w->stage_bytes + BARRIER_BYTES) + w->groups * w->ring * w->chunk_bytes;
     if (w->carried)
-        w->smem += w->groups * w->ring * (BARRIER_BYTES + 4 * t->ngrid) + BARRIER_BYTES / 2;
+        w->smem += w->groups * w->ring * (BARRIER_BYTES + mma_note_bytes(m, w)) + BARRIER_BYTES / 2;
     int read = (w->stages - 1) * w->stage_bytes + w->a.bytes - w->a.part + w->a.block;
     if (w->smem < read) w->smem = read; /* of a thin tile in the last stage */
     mma_lay_blocks(m, w);
@@ -323,21 +330,33 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     return mma_read_split(s, w, why);
 }
 
+/* Tiles hold all columns of what is turned, from the first on. */
+static bool holds_turns(const Mma *m, const MmaTiles *w, Str *why) {
+    if (m->turns && w->split > 1) return no(why, "nothing is split that is turned");
+    for (int n = 0; n < m->turns; n++)
+        if (w->group_cols % m->turn[n].size)
+            return no(why, "%d columns are not all that is turned, %d", w->group_cols,
+                      m->turn[n].size);
+    return true;
+}
+
 bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *why) {
     int rows, cols;
-    *w = (MmaTiles){0};
+    *w = (MmaTiles){.products = 1};
     *m = (Mma){0};
     if (!mma_nest(t, &m->nest, why) || !read_axes(t, s, &m->nest, &rows, &cols, w, why))
         return false;
     t = m->nest.t;
     if (!mma_find_in(t, rows, cols, m, why)) return false;
     w->made = m->a.made || m->b.made;
+    if (s->grouped && !mma_read_grouped(s, m, w, why)) return false;
     if (s->mul == MUL_mma)
         return (!w->made || no(why, "factors are made for wgmma alone")) &&
-               read_stages(s, m, w, why) && mma_sync_fits(t, s, m, w, why);
+               read_stages(s, m, w, why) && mma_sync_fits(t, s, m, w, why) &&
+               holds_turns(m, w, why);
     return mma_read_roles(s, 2, w, why) &&
            (!w->picked || no(why, "the role pick is for loops over blocks")) &&
-           read_stages(s, m, w, why) && fits(t, s, m, w, why) &&
+           read_stages(s, m, w, why) && fits(t, s, m, w, why) && holds_turns(m, w, why) &&
            mma_fits_blocks(m, w, s->pingpong, why);
 }
 
@@ -362,9 +381,9 @@ static bool loads_dense(const TProg *t, const TInst *load) {
 bool mma_takes_dense(const Mma *m, const MmaTiles *w) {
     const TProg *t = m->t;
     bool dense = true;
-    for (int n = 0; n < w->a.parts && !w->a.plain; n++)
+    for (int n = 0; n < w->a.kinds && !w->a.plain; n++)
         dense &= loads_dense(t, mma_factor_at(m, true, n)->load);
-    for (int n = 0; n < w->b.parts && !w->b.plain; n++)
+    for (int n = 0; n < w->b.kinds && !w->b.plain; n++)
         dense &= loads_dense(t, mma_factor_at(m, false, n)->load);
     for (int i = 0; i < w->nstaged; i++) dense &= whole_pieces(t, w->staged[i].inst);
     for (int i = 0; i < w->nbrought; i++) dense &= loads_dense(t, w->brought[i].inst);

@@ -4,9 +4,10 @@
  * Such a program has one loop from 0 to K with carried f32 sums, each of the product of two loads,
  * of one 16-bit type or of fp8 types, `a` over the axis of rows and `b` over the axis of columns.
  * Several sums have one factor in common, and all their others are alike: of one type and memory
- * order. Everything else at
- * its top level is pointwise: what comes after the sums may be any DAG of constants, indices, loads
- * and ops, with any number of stores, each over rows and columns.
+ * order. A sum may stand there once more, turned: its factor of columns read at (n + c) % N, of all
+ * N columns, which is the sum itself c columns further, in another place of the tile. Everything
+ * else at its top level is pointwise: what comes after the sums may be any DAG of constants,
+ * indices, loads and ops, with any number of stores, each over rows and columns.
  *
  * Each factor reads k bare in one dimension, whose whole extent the loop covers (what the hardware
  * reads beyond the end of a tensor is 0, so no end of k needs a mask), or in two: one at k/c, one
@@ -42,7 +43,14 @@ typedef struct MmaFactor {
     bool vector;    /* the row axis has one position, and it does not read it */
 } MmaFactor;
 
-enum { MMA_BLOCK_MOST = 1024, MMA_SUMS = 4 }; /* most sums */
+enum { MMA_BLOCK_MOST = 1024, MMA_SUMS = 4, MMA_TURNS = 4 }; /* most sums; turned ones */
+
+/* A carry that is sum `sum` at column (n + by) % size. */
+typedef struct MmaTurn {
+    int carry, sum, axis, by, size;
+} MmaTurn;
+/* Is x (axis + by) % size, in eights, which threads find in registers of their own? */
+bool mma_turned(const Ix *x, int *axis, int *by, int *size);
 
 /* Of rows or columns that are reduced: elements of a block, the axis of positions, and the one that
  * numbers the blocks; -1: there is one, and all fits in it. */
@@ -74,7 +82,13 @@ typedef struct Mma {
     bool of_rows; /* sums have b in common, and each its own factor of rows; else a, and columns */
     MmaFactor more[MMA_SUMS - 1]; /* of the second sum, .. */
     int rows, cols, k;            /* axes */
+    int turns;
+    MmaTurn turn[MMA_TURNS];
 } Mma;
+
+/* Which sums each instruction of the view's body is for, as bits (none: nothing that is stored
+ * needs it). False: some store is of two sums. */
+bool mma_apart(const Mma *m, unsigned *of, Str *why);
 
 /* How many factors of rows (or of columns) there are, and the n-th. */
 int mma_factors(const Mma *m, bool rows);
@@ -93,7 +107,8 @@ typedef struct MmaStaged {
     int row; /* dimension of the rows */
     int size, box, swizzle;
     SEvict evict;
-    int at; /* bytes from the start of a chunk */
+    int at;      /* bytes from the start of a chunk */
+    unsigned of; /* with `grouped`: the sums that it is for, as bits */
 } MmaStaged;
 
 enum { MMA_STAGED = 4 };
@@ -113,6 +128,7 @@ typedef struct MmaSmem {
     SEvict evict;
     int box_bytes;    /* of one */
     int parts;        /* factors, one behind the other: to wgmma they are one */
+    int kinds;        /* factors that there are: as many, or with `grouped` one at a time */
     int part, bytes;  /* of one, of all */
     int block;        /* from 64 rows to the next 64 */
     int step;         /* from what one instruction takes of k to the next */
@@ -136,8 +152,9 @@ typedef struct MmaTiles {
      * side by side. wgmma: 64, of which each warp has 16. mma.sync: 16; a group is a warp, of which
      * there are warp_rows x warp_cols in a tile. */
     int block_rows, warp_rows, warp_cols;
-    int spare; /* registers, of mma.sync, for what is on its way */
-    bool thin; /* m < 64: what wgmma reads as further rows is whatever lies behind them */
+    int spare;    /* registers, of mma.sync, for what is on its way */
+    int products; /* with tiles of their own; 1: all sums are of one tile */
+    bool thin;    /* m < 64: what wgmma reads as further rows is whatever lies behind them */
     int load_regs, mma_regs; /* load_regs 0: all have enough, nothing is handed round */
     int entry_regs;          /* that a thread has at the start */
     /* With promote: the accumulator of a group is cut into pieces of piece_blocks x 64 rows and
@@ -167,6 +184,10 @@ typedef struct MmaTiles {
     int reduce_at, reduce_bytes, reduce_cols;
     int smem; /* bytes in all */
 } MmaTiles;
+
+/* Of a slab, where the role slab notes where it goes: each grid axis, and with `grouped` of which
+ * product it is. */
+int mma_note_bytes(const Mma *m, const MmaTiles *w);
 
 /* Rows of a block that is reduced; of one that is whole, all of a group. */
 int mma_block_rows(const Mma *m, const MmaTiles *w);

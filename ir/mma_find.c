@@ -88,6 +88,7 @@ static bool factor_uses(const MmaFactor *f, int axis) {
 static bool of_factors(const TProg *t, const Mma *m, Str *why) {
     bool framed = m->nest.blocks && mma_has_frames(m->nest.blocks);
     if (framed && m->sums > 1) return no(why, "frames of several products");
+    if (m->nest.blocks && m->turns) return no(why, "what is turned is reduced");
     for (int a = 0; a < t->ngrid && framed; a++)
         if (!factor_uses(&m->a, a) && !factor_uses(&m->b, a) && !mma_is_lone(t, a))
             return no(why, "no factor has %s", t->axes.v[a].name);
@@ -120,9 +121,13 @@ static bool add_factors(const TProg *t, Mma *m, int n, const TInst *a, const TIn
 
 /* Factors as they are loaded. */
 static bool find_loaded(const TProg *t, int rows, Mma *m, Str *why) {
-    MmaProduct x[MMA_SUMS];
-    if (!mma_products(t, m->loop, x, why)) return false;
+    MmaProducts all;
+    const MmaProduct *x = all.of;
+    if (!mma_products(t, m->loop, &all, why)) return false;
     const TInst *p = x[0].p, *q = x[0].q;
+    m->sums = all.n, m->turns = all.turns;
+    memcpy(m->carry, all.carry, sizeof m->carry);
+    memcpy(m->turn, all.turn, sizeof m->turn);
     m->size = mma_pair_size(t->tensors.v[p->tensor].type, t->tensors.v[q->tensor].type);
     if (!m->size) return no(why, "the factors are neither of one 16-bit float type nor of fp8");
     if (rows < 0 && !find_axes(t, p, q, &m->rows, &m->cols, why)) return false;
@@ -135,19 +140,22 @@ static bool find_loaded(const TProg *t, int rows, Mma *m, Str *why) {
             return no(why, "a factor has no axis of its own");
         if (!add_factors(t, m, n, a, b, why)) return false;
     }
+    for (int n = 0; n < m->turns; n++)
+        if (m->turn[n].axis != m->cols)
+            return no(why, "what is turned is not turned along columns");
     return true;
 }
 
 /* As they are loaded, or else made. */
 static bool find_factors(const TProg *t, int rows, Mma *m, Str *why) {
-    MmaProduct x[MMA_SUMS];
+    MmaProducts x;
     Str loads = {0}, made = {0}, other = {0};
     Mma as = *m;
     bool is = find_loaded(t, rows, m, &loads);
     if (!is) {
         *m = as;
         is = mma_made(t, m, &made);
-        bool all = !is && (m->sums > 1 || mma_products(t, m->loop, x, &other));
+        bool all = !is && (m->sums > 1 || mma_products(t, m->loop, &x, &other));
         if (!is) str_add(why, str_get(all ? &loads : &made));
     }
     str_free(&other);
@@ -164,8 +172,8 @@ bool mma_find_in(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     if (!m->loop) return no(why, "no loop");
     m->k = m->loop->axis;
     m->sums = m->loop->carries.n;
+    if (m->sums) m->carry[0] = m->loop->carries.v[0].id;
     if (!find_factors(t, rows, m, why)) return false;
-    for (int n = 0; n < m->sums; n++) m->carry[n] = m->loop->carries.v[n].id;
     if (m->a.vector && m->b.vector) return no(why, "both factors are vectors");
     return pointwise(t, m, why) && find_blocks(m, why) && of_factors(t, m, why);
 }

@@ -11,7 +11,13 @@ FK_PRINTF(2, 3) bool mma_no(Str *why, const char *fmt, ...);
 typedef struct MmaProduct {
     const TInst *p, *q;
 } MmaProduct;
-bool mma_products(const TProg *t, const TInst *loop, MmaProduct *x, Str *why);
+typedef struct MmaProducts {
+    int n, turns;
+    MmaProduct of[MMA_SUMS];
+    int carry[MMA_SUMS]; /* values carried */
+    MmaTurn turn[MMA_TURNS];
+} MmaProducts;
+bool mma_products(const TProg *t, const TInst *loop, MmaProducts *x, Str *why);
 /* The product that a loop with one carry sums. */
 bool mma_product(const TProg *t, const TInst *loop, const TInst **p, const TInst **q, Str *why);
 enum { MMA_LINE = 128 }; /* bytes of k of a stage */
@@ -27,6 +33,8 @@ bool mma_made(const TProg *t, Mma *m, Str *why);
 int mma_pair_size(DType p, DType q);
 /* As mma_find, of a program in which the nest was found: m->nest.t. */
 bool mma_find_in(const TProg *t, int rows, int cols, Mma *m, Str *why);
+/* Of a schedule that says `grouped` (mma_grouped.c). */
+bool mma_read_grouped(const Schedule *s, const Mma *m, MmaTiles *w, Str *why);
 /* The roles load, mma (at most `most` groups), slab. */
 bool mma_read_roles(const Schedule *s, int most, MmaTiles *w, Str *why);
 

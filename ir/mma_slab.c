@@ -140,9 +140,30 @@ static int after(const MmaTiles *w, MmaStaged *list, int n, int at) {
     return at;
 }
 
+/* Of products with tiles of their own, one at a time has its stores over all that is loaded. */
+static void lay_grouped(MmaTiles *w) {
+    int loads = after(w, w->brought, w->nbrought, 0);
+    w->chunk_bytes = loads;
+    for (int p = 0; p < w->products; p++) {
+        int at = 0;
+        for (int i = 0; i < w->nstaged; i++) {
+            if (!(w->staged[i].of >> p & 1)) continue;
+            w->staged[i].at = at;
+            at += region(w, &w->staged[i]);
+        }
+        w->meet |= at && loads;
+        if (at > w->chunk_bytes) w->chunk_bytes = at;
+    }
+}
+
 static void lay(MmaTiles *w) {
     int at = 0;
     for (int i = 0; i < w->nstaged; i++) w->staged[i].at = -1;
+    for (int i = 0; i < w->nbrought; i++) w->brought[i].at = -1;
+    if (w->products > 1) {
+        lay_grouped(w);
+        return;
+    }
     for (int i = 0; i < w->nbrought; i++) {
         MmaStaged *store = like(w, &w->brought[i]);
         w->brought[i].at = store ? at : -1;
@@ -161,6 +182,18 @@ static bool is_factor(const Mma *m, int value) {
     return is;
 }
 
+static void find_sums(const Mma *m, MmaTiles *w) {
+    Str why = {0};
+    unsigned *of = ARENA_ARRAY(m->t->arena, unsigned, m->t->body.inst.n);
+    bool apart = w->products > 1 && mma_apart(m, of, &why);
+    for (int i = 0; i < w->nstaged + w->nbrought && apart; i++) {
+        MmaStaged *x = i < w->nstaged ? &w->staged[i] : &w->brought[i - w->nstaged];
+        for (int k = 0; k < m->t->body.inst.n; k++)
+            if (m->t->body.inst.v[k] == x->inst) x->of = of[k];
+    }
+    str_free(&why);
+}
+
 bool mma_read_slabs(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     for (int k = 0; k < s->values.n; k++) {
         const SValue *v = &s->values.v[k];
@@ -176,6 +209,7 @@ bool mma_read_slabs(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w
         if (w->chunk % x->box || w->chunk % 16 || w->n % w->chunk)
             return no(why, "%d columns do not cut into slabs of %d", w->n, w->chunk);
     }
+    find_sums(m, w);
     lay(w);
     return true;
 }

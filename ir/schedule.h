@@ -78,6 +78,10 @@
  * group, which has 64 rows, or 128. One buffer of the rows' factors; nothing else is brought,
  * staged or picked.
  *
+ * grouped: of several sums none of which meets another after the loop, each has tiles of its own:
+ * as many products side by side, which one a tile is of is told by its number, the column of tiles
+ * being counted through all of them.
+ *
  * cluster 2 1 1: two CTAs work on tiles that are neighbours along rows; each loads its own rows,
  * and half of the columns' factor for both. cluster 1 2 1: neighbours along columns share the
  * rows'.
@@ -143,7 +147,7 @@ typedef struct Schedule {
     int halves;       /* a guard's body is issued in so many parts */
     int promote;      /* elements of the outermost loop that the tensor core sums alone; 0: all */
     int pieces, sets; /* with promote; 0 reads as 1 */
-    bool pingpong, turns, persistent;
+    bool pingpong, turns, persistent, grouped;
     bool wide; /* plain tier: accesses along axes with vec > 1 are of whole vectors (guarded), and
                   loops join their blocks by trees */
     bool held; /* loops over whole axes: a tile holds them (guarded), and what one loop computed

@@ -11,7 +11,7 @@
  *               | "cluster" INT INT INT | "raster" INT | "split" INT | "halves" INT
  *               | "promote" INT ["pieces" INT] ["sets" INT]
  *               | "pingpong" | "turns" | "persistent" | "dynamic"
- *               | "wide" | "held"
+ *               | "wide" | "held" | "grouped"
  *     VALUE    := "%" INT
  *
  * What is absent is 0 (no such thing). An example:
@@ -112,6 +112,7 @@ void schedule_print(Str *out, const Schedule *s, const TProg *t) {
     if (s->persistent) str_add(out, "  persistent\n");
     if (s->wide) str_add(out, "  wide\n");
     if (s->held) str_add(out, "  held\n");
+    if (s->grouped) str_add(out, "  grouped\n");
     str_add(out, "}\n");
 }
 
@@ -227,6 +228,7 @@ static bool read_line(Reader *r) {
     if (text_accept(t, "persistent")) return s->persistent = true;
     if (text_accept(t, "wide")) return s->wide = true;
     if (text_accept(t, "held")) return s->held = true;
+    if (text_accept(t, "grouped")) return s->grouped = true;
     return false;
 }
 

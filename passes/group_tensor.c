@@ -71,6 +71,54 @@ bool group_on_tensor_cores(const Walk *w, const Point *p, int *made) {
     return true;
 }
 
+/* Of the factor that it reads along axis d, is no other axis of the product the last in memory? */
+static bool has_columns(const Graph *g, const Node *n, int d) {
+    int found = 0;
+    for (int k = 0; k < 2; k++) {
+        const Operand *o = &n->in[k];
+        int rank = g->nodes.v[o->node]->rank;
+        bool uses = false;
+        for (int i = 0; i < rank; i++) uses |= ix_uses_axis(o->map[i], d);
+        for (int a = 0; a < n->rank && uses; a++)
+            if (a != d && ix_uses_axis(o->map[rank - 1], a)) return false;
+        found += uses;
+    }
+    return found == 1;
+}
+
+static bool turned_point(const Walk *w, const Point *p) {
+    const Group *gr = w->gr;
+    const Node *n = p->node, *root = gr->g->nodes.v[w->memo->root.v[0]];
+    int axis, by, size, last = n->rank - 1, made;
+    int64_t extent;
+    if (!(gr->target->has & TGT_W) || gr->strict || w->block || n->nin != 2 || n->where)
+        return false;
+    if (w->step >= 0 && gr->steps[w->step].loop >= 0) return false;
+    if (last < 1 || !group_same_domain(root, n) || !group_identity(p->map, last)) return false;
+    if (!mma_turned(p->map[last], &axis, &by, &size) || axis != last) return false;
+    if (!ix_is_const(n->axes[last].extent, &extent) || extent != size) return false;
+    return find_made(w, p, &made) && !made && has_columns(gr->g, n, last);
+}
+
+bool group_turned(Walk *w, const Point *p) {
+    if (p->node->rank < 1 || p->map[p->node->rank - 1]->kind != IX_MOD) return false;
+    if (!p->in) return false;
+    if (!turned_point(w, p)) return false;
+    w->stray |= w->turns == MMA_TURNS;
+    if (!w->stray) w->turned[w->turns++] = p->node;
+    return true;
+}
+
+void group_find_strays(Walk *w) {
+    for (int n = 0; n < w->turns; n++) {
+        bool is = false;
+        for (int k = 0; k < w->products; k++)
+            is |= w->product[k]->node == w->turned[n] &&
+                  group_identity(w->product[k]->map, w->turned[n]->rank);
+        w->stray |= !is;
+    }
+}
+
 void group_count_product(Walk *w, const Point *p) {
     for (int k = 0; k < w->products && !w->apart; k++) {
         const Point *q = w->product[k];

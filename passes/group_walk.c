@@ -287,9 +287,10 @@ static void walk_point(Walk *w, Point *p) {
         return;
     }
     bool product = group_is_product(n);
-    if (product) group_count_product(w, p);
     int base = base_of(w, n);
     if (!p->in || (n->naxes > n->rank && p->base != base)) make_in(w, p, base);
+    if (product && group_turned(w, p)) return;
+    if (product) group_count_product(w, p);
     bool online = w->step >= 0 && w->gr->steps[w->step].loop >= 0;
     if (product && n->loop < 0 && w->step == GROUP_UNPLACED) note_product(w, p);
     double it = online ? shared_iters(w, p, false) : iters_of(w, p);
@@ -461,6 +462,7 @@ double group_step_price(Group *gr, int s) {
     m->price = COST_LAUNCH_US + fmax(cost_time(gr->target, flops, bytes), w.again) +
                0.1 * cost_time(gr->target, 0, bytes);
     if (w.making > 0) m->price += MAKING_US;
-    if (w.instances > MAX_INSTANCES) m->price = INFINITY;
+    group_find_strays(&w);
+    if (w.instances > MAX_INSTANCES || w.stray) m->price = INFINITY;
     return m->price;
 }

@@ -35,6 +35,9 @@ typedef struct Walk {
     int products; /* contractions, by where they are read: tensor cores take a step with one.. */
     const Point *product[MMA_SUMS]; /* ..or with some */
     bool apart;                     /* that go together: these do not */
+    const Node *turned[MMA_TURNS];  /* that are read at columns of their own tile, turned.. */
+    int turns;
+    bool stray;           /* ..too many, or one that is not made there */
     double share, making; /* elements of a tile for which a factor is made once; products of such */
     int loop_base;        /* the first axis of the step's shared loop; -1: it is not open yet */
     bool fast;            /* whose products tensor cores make */
@@ -56,5 +59,9 @@ bool group_on_tensor_cores(const Walk *w, const Point *p, int *made);
 /* For so many elements along the other factor's own axis factor k is made once: a tile's. */
 double group_share_of(const Walk *w, const Node *n, int k);
 void group_count_product(Walk *w, const Point *p);
+/* Is it a product at (n + c) % N for its last axis n (ir/mma.h), else at the root's own point? Then
+ * it is in the accumulator, if the product is. Notes that; after a walk: find those without one. */
+bool group_turned(Walk *w, const Point *p);
+void group_find_strays(Walk *w);
 
 #endif

@@ -41,6 +41,7 @@ typedef struct SlabShape {
     const Mma *m;
     int rows, groups, cols; /* rows of a group; groups; columns of a tile */
     bool pingpong;
+    bool grouped; /* stores of each sum in tiles of its own */
 } SlabShape;
 
 /* Entries for stores, which the groups copy; returns the bytes of all slabs. */

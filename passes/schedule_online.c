@@ -148,7 +148,7 @@ static void slabs(const Attempt *x, const Shape *c, Schedule *s) {
     Mma m = {.t = x->t, .rows = x->o->rows, .cols = x->o->cols};
     m.nest.rest = x->t->body.inst.n;
     int cols = online_columns(x, c) / (c->beside ? c->groups : 1);
-    SlabShape shape = {x->t, &m, 64, c->groups, cols, false};
+    SlabShape shape = {x->t, &m, 64, c->groups, cols, false, false};
     if (!c->over) {
         slabs_store(x->cx->arena, &shape, s);
         return;

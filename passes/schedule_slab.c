@@ -28,8 +28,26 @@ static void wish(Arena *a, const SlabShape *x, const TInst *i, Wishes *w) {
     for (int k = 0; k < w->list.n; k++) n += w->list.v[k]->kind == i->kind;
     if (n == MMA_STAGED) return;
     vec_push(a, &w->list, i);
-    if (i->kind == T_STORE) w->size += size;
     if (!w->least || size < w->least) w->least = size;
+}
+
+/* Stores of products that have tiles of their own share their places. */
+static void find_size(Arena *a, const SlabShape *x, Wishes *w) {
+    unsigned *of = ARENA_ARRAY(a, unsigned, x->t->body.inst.n);
+    Str why = {0};
+    bool apart = x->grouped && mma_apart(x->m, of, &why);
+    str_free(&why);
+    for (int p = 0; p < (apart ? x->m->sums : 1); p++) {
+        int size = 0;
+        for (int i = 0; i < w->list.n; i++) {
+            const TInst *s = w->list.v[i];
+            bool is = s->kind == T_STORE && !apart;
+            for (int k = 0; k < x->t->body.inst.n && apart; k++)
+                is |= x->t->body.inst.v[k] == s && s->kind == T_STORE && (of[k] >> p & 1);
+            if (is) size += size_of(x->t, s);
+        }
+        if (size > w->size) w->size = size;
+    }
 }
 
 static Wishes find(Arena *a, const SlabShape *x, bool loads) {
@@ -40,6 +58,8 @@ static Wishes find(Arena *a, const SlabShape *x, bool loads) {
         if (i->kind == T_STORE && mma_can_stage(x->t, x->m, i)) wish(a, x, i, &w);
         if (loads && i->kind == T_LOAD && mma_can_bring(x->t, x->m, i)) wish(a, x, i, &w);
     }
+    find_size(a, x, &w);
+    if (x->grouped) w.work /= x->m->sums; /* of each about as much */
     return w;
 }
 

@@ -114,6 +114,8 @@ static Schedule *begin(const PassCtx *cx, const Gemm *g, const Tile *c) {
         s->split = c->split;
         s->name = arena_printf(a, "%s_split", s->name);
     }
+    s->grouped = c->grouped;
+    if (c->grouped) s->name = arena_printf(a, "%s_grouped", s->name);
     lay(a, s, mma_axis(&g->m, gemm_rows(g, c)), c->bm);
     lay(a, s, mma_axis(&g->m, gemm_cols(g, c)), c->bn);
     lay(a, s, mma_axis(&g->m, g->m.k), gemm_stage_k(g));
@@ -138,6 +140,7 @@ static void end(const PassCtx *cx, const Gemm *g, const Tile *c, int stages, int
     SRole load = {"load", 4 * tile_loaders(c) - slabs, small ? 40 : 24},
           slab = {"slab", slabs, load.regs};
     SRole mma = {"mma", 4 * tile_groups(c), small ? 232 : 240};
+    if (slabs && c->grouped) load.regs = slab.regs = 40, mma.regs = 232; /* three kinds of tiles */
     if (c->plain) load.regs = 152, mma.regs = small ? 232 : 176;
     if (tile_loaders(c) > 1) load.regs = mma.regs = 65536 / s->threads / 8 * 8;
     vec_push(a, &s->roles, load);
@@ -189,7 +192,8 @@ enum { LESS = 2 };
 static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     bool pingpong = c->kind == PINGPONG, staged = tile_groups(c) > 1 && c->kind != DIRECT;
     SlabShape x = {g->t,           &g->m, pingpong ? c->bm : c->bm / tile_groups(c),
-                   tile_groups(c), c->bn, pingpong};
+                   tile_groups(c), c->bn, pingpong,
+                   c->grouped};
     Schedule *s;
     int stages, less = 0;
     do {
@@ -213,6 +217,8 @@ static bool is_gemm(const TProg *t, Gemm *g) {
     g->t = g->m.t;
     g->vector = g->m.a.vector || g->m.b.vector;
     g->made = g->m.a.made || g->m.b.made;
+    g->apart = is && g->m.sums > 1 && !g->m.nest.blocks &&
+               mma_apart(&g->m, ARENA_ARRAY(t->arena, unsigned, g->t->body.inst.n), &why);
     str_free(&why);
     return is;
 }
@@ -256,12 +262,14 @@ enum {
 }; /* columns: of the narrowest
 boxes; of what threads bring, K-major and MN-major */
 
-/* What the table has of columns is for all sums together; where the operands are swapped columns
- * are few, and each sum has them. */
+/* Sums that do not meet have large tiles of their own: side by side in one they took 5 % longer
+ * than one product of as many columns (H200, 2026-12-01). Else what the table has of columns is for
+ * all sums together; where the operands are swapped columns are few, and each sum has them. */
 static Tile shared(const Gemm *g, Tile t) {
     if (g->m.sums == 1 || t.kind == SWAP) return t;
     int unit = !t.plain ? SHARE : g->m.b.k_major ? SHARE_LINES : SHARE_BOX;
-    t.bn = t.bn / g->m.sums / unit * unit;
+    t.grouped = g->apart && tile_groups(&t) > 1 && t.bm >= 128 && !t.plain && t.split <= 1;
+    t.bn = t.bn / gemm_sums(g, &t) / unit * unit;
     if (!t.bn) t.bn = unit;
     return t;
 }
@@ -270,7 +278,7 @@ static Tile shared(const Gemm *g, Tile t) {
 static bool same_tile(const Tile *a, const Tile *b) {
     return a->kind == b->kind && a->bm == b->bm && a->bn == b->bn && a->plain == b->plain &&
            tile_pair_rows(a) == tile_pair_rows(b) && tile_pair_cols(a) == tile_pair_cols(b) &&
-           a->split == b->split;
+           a->split == b->split && a->grouped == b->grouped;
 }
 
 /* A product with a vector is as narrow as can be, and narrow tiles store from registers: of all
@@ -315,10 +323,11 @@ static void add_between(const Gemm *g, Candidate *list, int *n) {
         for (int bn = COLS_LEAST; bn <= COLS_MOST; bn += COLS_STEP * g->m.sums)
             for (int pair = 0; pair < 3; pair++) {
                 Tile t = base[b];
+                t.grouped = g->apart && t.bm >= 128 && t.split <= 1;
                 int rows = t.kind == PINGPONG ? t.bm : t.bm / tile_groups(&t);
                 int regs = rows / 64 * bn / 2; /* sums, and partial ones */
                 if (t.pieces) regs += regs / t.pieces * t.sets;
-                t.bn = bn / g->m.sums / SHARE * SHARE, t.pair_rows = pair == 1 ? 2 : 1,
+                t.bn = bn / gemm_sums(g, &t) / SHARE * SHARE, t.pair_rows = pair == 1 ? 2 : 1,
                 t.pair_cols = pair == 2 ? 2 : 1;
                 if (!(t.sums & g->sums) || regs > MOST_SUMS || in_table(g, &t) ||
                     (pair && t.bm < 128) || gemm_splits_in_vain(g, &t))
@@ -341,6 +350,7 @@ const Ix *schedule_wgmma(PassCtx *cx, Step *step) {
     Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + MADE_TILES + BETWEEN);
     int n = 0;
     g.whole = cx->invariant;
+    g.apart &= g.sums != PROMOTED;
     for (int i = 0; i < TILES; i++) consider(&g, c, &n, tiles[i]);
     for (int i = 0; i < MADE_TILES; i++) consider(&g, c, &n, made_tiles[i]);
     bool known = ix_is_const(c[0].cost, NULL);

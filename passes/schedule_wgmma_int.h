@@ -14,6 +14,7 @@ typedef struct Gemm {
     bool whole;  /* sums of k are made in one go, whatever the other sizes are */
     bool vector; /* one of the factors is one */
     bool made;   /* threads make a factor */
+    bool apart;  /* sums of which no two meet: each may have tiles of its own */
 } Gemm;
 
 typedef enum Kind {
@@ -44,6 +45,7 @@ typedef struct Tile {
     int pieces, sets; /* of promotion; 0 reads as 1 */
     int split;        /* most parts along k of the last round's tiles; 0 reads as 1 */
     bool wide;        /* of factors that are made: loads as vectors; else nothing comes by TMA */
+    bool grouped;     /* each of several sums has such tiles */
     int loaders;      /* warpgroups that make them; 0 reads as 1 */
     int loop;         /* percent of the ideal that its main loop takes; 0 reads as 100 */
 } Tile;
@@ -64,7 +66,9 @@ int tile_pair_cols(const Tile *c);
 /* The axes of the accumulator. */
 int gemm_rows(const Gemm *g, const Tile *c);
 int gemm_cols(const Gemm *g, const Tile *c);
-/* Rows and columns of a tile that all sums have together. */
+/* Sums that share a tile. */
+int gemm_sums(const Gemm *g, const Tile *c);
+/* Rows and columns of a tile that all its sums have together. */
 int gemm_height(const Gemm *g, const Tile *c);
 int gemm_width(const Gemm *g, const Tile *c);
 /* Predicted nanoseconds, of sizes. */

@@ -33,8 +33,13 @@ int gemm_cols(const Gemm *g, const Tile *c) {
     return c->kind == SWAP ? g->m.rows : g->m.cols;
 }
 
+int gemm_sums(const Gemm *g, const Tile *c) {
+    return c->grouped ? 1 : g->m.sums;
+}
+
 /* Factors of the accumulator's rows, of its columns. */
 static int parts(const Gemm *g, const Tile *c, bool rows) {
+    if (c->grouped) return 1;
     return mma_factors(&g->m, rows != (c->kind == SWAP));
 }
 
@@ -92,7 +97,7 @@ static const Ix *walked(const Gemm *g, const Tile *c) {
 
 static const Ix *count_clusters(const Gemm *g, const Tile *c) {
     IxPool *p = g->t->ix;
-    const Ix *count = ix_const(p, 1);
+    const Ix *count = ix_const(p, c->grouped ? g->m.sums : 1);
     for (int x = 0; x < g->t->ngrid; x++) {
         int64_t tile = x == gemm_rows(g, c)   ? c->bm * tile_pair_rows(c)
                        : x == gemm_cols(g, c) ? c->bn * tile_pair_cols(c) * walk(g, c)

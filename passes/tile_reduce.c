@@ -2,9 +2,11 @@
  *
  * The loop opens in the outermost block where the axes of the reduction's map are open, one nested
  * loop per further reduced axis. Reductions of the step at the same place over the same range that
- * do not read one another share it. Conditions become a guard around the step, unless the bounds
- * that `domain` found say it all; steps with the same condition share one, and what they compute.
+ * do not read one another share it, and so do products of which one is read at another column of
+ * its tile (mma_turned). Conditions become a guard around the step, unless the bounds that `domain`
+ * found say it all; steps with the same condition share one, and what they compute.
  */
+#include "passes/group_int.h"
 #include "passes/tile_int.h"
 
 #include <string.h>
@@ -46,22 +48,48 @@ static bool same_range(const Node *a, const Node *c) {
     return true;
 }
 
+static const Ix *before_turn(TileBuild *b, const Ix *x) {
+    int axis, by, size;
+    return mma_turned(x, &axis, &by, &size) ? ix_axis(b->g->ix, axis) : x;
+}
+
+/* The same place, or of products at the last dimension some columns further. */
+static bool same_place(TileBuild *b, const Node *n, const Ix *const *map, const Node *c,
+                       const Ix *const *to) {
+    if (!n->rank || !memcmp(to, map, sizeof *map * (size_t)n->rank)) return true;
+    int last = n->rank - 1;
+    if (!group_is_product(n) || !group_is_product(c)) return false;
+    return (!last || !memcmp(to, map, sizeof *map * (size_t)last)) &&
+           before_turn(b, map[last]) == before_turn(b, to[last]);
+}
+
+/* A reduction, and where. */
+typedef struct Member {
+    int node;
+    const Ix *const *map;
+} Member;
+
 /* The wanted reductions that can share the loop of `node` at `map`, itself first. */
-static int share_loop(TileBuild *b, int node, const Ix *const *map, int *member) {
+static int share_loop(TileBuild *b, int node, const Ix *const *map, Member *member) {
     const Node *n = b->g->nodes.v[node];
     int count = 0;
-    member[count++] = node;
+    member[count++] = (Member){node, map};
     for (int i = 0; i < b->wants.n; i++) {
         const TileWant *w = &b->wants.v[i];
         const Node *c = b->g->nodes.v[w->node];
         if (c->rank != n->rank || !same_range(n, c)) continue;
-        if (n->rank && memcmp(w->map, map, sizeof *map * (size_t)n->rank)) continue;
+        if (!same_place(b, n, map, c, w->map)) continue;
         bool free = true;
-        for (int k = 0; k < count && free; k++)
-            free = !depends(b, member[k], w->node) && !depends(b, w->node, member[k]);
+        for (int k = 0; k < count && free; k++) {
+            const Member *m = &member[k];
+            bool other =
+                m->node != w->node || memcmp(m->map, w->map, sizeof *map * (size_t)n->rank);
+            free = other && (m->node == w->node ||
+                             (!depends(b, m->node, w->node) && !depends(b, w->node, m->node)));
+        }
         size_t len;
-        void *key = tb_key_of(b, w->node, map, c->rank, &len);
-        if (free && !map_get(&b->started, key, len)) member[count++] = w->node;
+        void *key = tb_key_of(b, w->node, w->map, c->rank, &len);
+        if (free && !map_get(&b->started, key, len)) member[count++] = (Member){w->node, w->map};
     }
     return count;
 }
@@ -221,7 +249,7 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
     bool moved = tb_leaves_loop(saved, at);
     b->wary += moved;
     b->top = at;
-    int *member = ARENA_ARRAY(b->arena, int, g->nodes.n);
+    Member *member = ARENA_ARRAY(b->arena, Member, b->wants.n + 1);
     int count = share_loop(b, node, map, member);
     const Ix **axes = ARENA_ARRAY(b->arena, const Ix *, n->naxes);
     if (n->rank) memcpy(axes, map, sizeof *map * (size_t)n->rank);
@@ -235,9 +263,9 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
     FK_ASSERT(levels > 0);
     int *carry = ARENA_ARRAY(b->arena, int, count);
     for (int i = 0; i < count; i++) {
-        const Node *m = g->nodes.v[member[i]];
+        const Node *m = g->nodes.v[member[i].node];
         size_t len;
-        void *key = tb_key_of(b, member[i], map, n->rank, &len);
+        void *key = tb_key_of(b, m->id, member[i].map, n->rank, &len);
         *map_put(&b->started, key, len) = 1;
         Reduce red = m->red == RED_contract ? RED_sum : m->red;
         carry[i] = tb_new_value(b, m->type, at->depth + 1);
@@ -246,9 +274,9 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
     }
     TileStep *steps = ARENA_ARRAY(b->arena, TileStep, count);
     for (int i = 0; i < count; i++) {
-        const Node *m = g->nodes.v[member[i]];
+        const Node *m = g->nodes.v[member[i].node];
         const Ix **own = ARENA_ARRAY(b->arena, const Ix *, m->naxes);
-        for (int a = 0; a < m->naxes; a++) own[a] = axes[a];
+        for (int a = 0; a < m->naxes; a++) own[a] = a < n->rank ? member[i].map[a] : axes[a];
         steps[i] = (TileStep){m, m->where && !m->exact, carry[i], own};
     }
     inside(b, steps, count);
@@ -259,7 +287,7 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
     }
     for (int i = 0; i < count; i++) {
         size_t len;
-        void *key = tb_key_of(b, member[i], map, n->rank, &len);
+        void *key = tb_key_of(b, member[i].node, member[i].map, n->rank, &len);
         *map_put(&at->values, key, len) = carry[i] + 1;
         b->value_depth.v[carry[i]] = at->depth;
     }

@@ -23,6 +23,11 @@ Val ptx_ctaid(Lower *l) {
     return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL, 0);
 }
 
+/* The grid has one row of CTAs. */
+Val ptx_zero(Lower *l) {
+    return ptx_intrinsic(l, l->b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL, 0);
+}
+
 Val ptx_nctaid(Lower *l) {
     return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, 0, NULL, 0);
 }

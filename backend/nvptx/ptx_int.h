@@ -19,6 +19,7 @@ Val ptx_asm(Lower *l, const char *text, const char *constraints, AsmEffect effec
 Val ptx_tid(Lower *l);     /* threadIdx.x, i32; at the entry */
 Val ptx_tid_now(Lower *l); /* the same here, read again: a register less until then */
 Val ptx_ctaid(Lower *l);   /* blockIdx.x, i32; at the entry */
+Val ptx_zero(Lower *l);    /* 0, i32, which nobody knows before the launch */
 Val ptx_nctaid(Lower *l);  /* gridDim.x, i32; at the entry */
 
 void ptx_barrier(Lower *l); /* bar.sync 0 */

@@ -249,10 +249,26 @@ static Val int_from_int(Lower *l, DType to, Val v) {
     return LLVMBuildIntCast2(l->b, v, l->i32, 1, "");
 }
 
+/* As the high half of a pair: an f32 at once, and of a unit that takes more of them a cycle than of
+ * single ones. */
+static Val bf16_rounded(Lower *l, Val v, Val *bits) {
+    Val r = ptx_cvt_pair(l, true, const_real(l, 0), v);
+    Val high = LLVMBuildLShr(l->b, r, u32(l, 16), "");
+    *bits = rounded(l, v, LLVMBuildTrunc(l->b, high, l->i16, ""));
+    return as_f32(l, r);
+}
+
 static Val real_rounded(Lower *l, DType to, Val v) {
     if (to == DT_f32) return v;
-    Val bits = type_bits(l, to, v);
-    Val r = type_from_bits(l, to, bits);
+    NarrowKey had = {v, (intptr_t)to};
+    bool fresh = l->roles && !l->online && to == DT_bf16 && !map_get(&l->narrow, &had, sizeof had);
+    Val bits, r;
+    if (fresh) {
+        r = bf16_rounded(l, v, &bits);
+    } else {
+        bits = type_bits(l, to, v);
+        r = type_from_bits(l, to, bits);
+    }
     NarrowKey key = {r, (intptr_t)to};
     *map_put(&l->narrow, &key, sizeof key) = (intptr_t)bits;
     return r;

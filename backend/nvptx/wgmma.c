@@ -109,8 +109,23 @@ static Ring multiply(Wg *w, const Work *k, Ring r, Acc *acc, Val *last) {
     return end;
 }
 
+typedef struct Rest {
+    const Acc *acc;
+    Val row, col0;
+} Rest;
+
+static void emit_product(Wg *w, void *ctx) {
+    const Rest *x = ctx;
+    wg_emit_rows(w);
+    wg_emit_out(w, x->acc, x->row, x->col0);
+}
+
 void wg_emit_rest(Wg *w, const Work *k, const Acc *acc, Val row, Val col0) {
     Lower *l = w->l;
+    if (w->of) {
+        wg_each_product(w, emit_product, &(Rest){acc, row, col0});
+        return;
+    }
     if (!k->cut) {
         wg_emit_out(w, acc, row, col0);
         return;
@@ -152,7 +167,7 @@ static Ring mma_tile(Wg *w, Val item, Ring r) {
     LLVMBasicBlockRef after = wg_uniform_begin(w);
     if (!full) wg_decode(w, tile, &row0, &col0); /* while the last products are made */
     wg_open_rows(w, row0);
-    wg_emit_rows(w);
+    if (!w->of) wg_emit_rows(w);
     if (w->t.promote) {
         wg_promote_rest(w, &acc, last);
     } else {
@@ -345,6 +360,8 @@ static void sums_differ(Wg *w) {
     const TBlock *b = &l->t->body;
     for (int n = 0; n < w->m.sums; n++)
         l->deps[w->m.carry[n]] |= axis_bit(w->m.rows) | axis_bit(w->m.cols);
+    for (int n = 0; n < w->m.turns; n++)
+        l->deps[w->m.turn[n].carry] |= axis_bit(w->m.rows) | axis_bit(w->m.cols);
     for (int k = 0; k < w->m.nest.rest; k++) {
         const TInst *i = b->inst.v[k];
         if (i->id < 0) continue;
@@ -354,7 +371,7 @@ static void sums_differ(Wg *w) {
 }
 
 static void factor_maps(Wg *w, bool rows, const MmaSmem *s, int *map) {
-    for (int n = 0; n < s->parts && !s->plain; n++) {
+    for (int n = 0; n < s->kinds && !s->plain; n++) {
         const MmaFactor *f = mma_factor_at(&w->m, rows, n);
         map[n] = param_map(w->l, wg_map(w, f, s), w->l->t->tensors.v[f->load->tensor].id);
     }
@@ -375,6 +392,7 @@ LLVMBasicBlockRef wg_begin(Wg *w, Lower *l, Kernel *k, Diags *d) {
     wg_builders(l);
     values_find(l);
     sums_differ(w);
+    wg_grouped_init(w);
     l->tile = LLVMBuildFreeze(l->frame, LLVMGetUndef(l->i64), "");
     return LLVMGetInsertBlock(l->b);
 }

@@ -107,7 +107,7 @@ static void guard_copied(Wg *w, Kernel *k, const MmaFactor *f) {
 }
 
 static void guard_factors(Wg *w, Kernel *k, bool rows, const MmaSmem *s) {
-    for (int n = 0; n < s->parts; n++) {
+    for (int n = 0; n < s->kinds; n++) {
         const MmaFactor *f = mma_factor_at(&w->m, rows, n);
         bool copied = w->l->s->move == MOVE_cpasync;
         if (w->t.made && s->plain)

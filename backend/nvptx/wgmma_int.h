@@ -4,7 +4,7 @@
  * make factors), wgmma_out.c (after the loop), wgmma_reduce.c, wgmma_reduce_rows.c (reductions of
  * it), wgmma_store.c and wgmma_bring.c (stores and loads there through shared memory), wgmma_slab.c
  * (who copies those), wgmma_split.c (parts of a tile), wgmma_tile.c (which tile, where its elements
- * lie), wgmma_guard.c (launch). */
+ * lie), wgmma_guard.c (launch), wgmma_grouped.c (products with tiles of their own). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -43,6 +43,9 @@ typedef struct Wg {
     Val *set[2];        /* partial sums of a piece */
     bool direct;        /* what is emitted now stores from registers whatever the schedule says */
     bool inside;        /* all columns of what is emitted now are there */
+    Val product;        /* with `grouped`, uniform, i32: which one the tile is of */
+    unsigned only, *of; /* sums for which code is emitted now, as bits; per instruction of the body
+                           for which it is. NULL: all are of one tile */
     struct WgReduce *reduce; /* wgmma_reduce.c */
     struct WgPlain
         *plain; /* of the loading group, if TMA does not bring all (wgmma_load_plain.c) */
@@ -122,6 +125,14 @@ typedef struct Acc {
 /* Turns at issuing, of two groups: each waits and passes equally often, group 0 first. */
 void wg_turn_wait(Wg *w);
 void wg_turn_pass(Wg *w);
+
+/* Code for each product, of which the tile's own is run (wgmma_grouped.c); without `grouped` once.
+ */
+void wg_each_product(Wg *w, void (*emit)(Wg *w, void *ctx), void *ctx);
+bool wg_is_for(const Wg *w, unsigned of); /* is it of the products of which code is emitted now? */
+bool wg_inst_is_for(const Wg *w, int k);  /* the same of the k-th instruction of the body */
+void wg_grouped_init(Wg *w);
+Val wg_map_of_product(Wg *w, const int *map, int n); /* address of the tensor map, of n */
 
 Wgmma wg_batch(const Wg *w); /* all that a group does with a stage */
 /* All that follows the loop, of a whole tile or of a part. */

@@ -46,7 +46,7 @@ Presents wg_presents(Wg *w) {
 
 /* The boxes of a factor from the open axes on, which hold one element each. Of a shared factor each
  * CTA of a pair loads half of the boxes, for both. */
-static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bool shared,
+static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, Val map, bool shared,
                         const Present *p, Val to, Val bar) {
     Lower *l = w->l;
     const TInst *i = f->load;
@@ -61,8 +61,7 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, int map, bo
         Val box = LLVMBuildAdd(l->b, to, i32c(l, n * s->box_bytes), ""), there = NULL;
         if (p->boxes && (n || wg_pair(w) > 1)) /* without a pair, a tile has a row at least */
             there = LLVMBuildICmp(l->b, LLVMIntUGT, p->boxes, i32c(l, n), "");
-        ptx_tma_load(l, ptx_map_address(l, w->kernel, map), i->nix, coord, box, bar, s->evict,
-                     shared ? 3 : 0, there);
+        ptx_tma_load(l, map, i->nix, coord, box, bar, s->evict, shared ? 3 : 0, there);
     }
 }
 
@@ -71,7 +70,9 @@ static void load_factors(Wg *w, bool rows, const MmaSmem *s, const int *map, con
     bool shared = (rows ? w->t.pair_cols : w->t.pair_rows) > 1;
     for (int n = 0; n < s->parts && !s->plain; n++) {
         Val at = LLVMBuildAdd(w->l->b, to, i32c(w->l, n * s->part), "");
-        load_factor(w, mma_factor_at(&w->m, rows, n), s, map[n], shared, p, at, bar);
+        int kinds = s->kinds > s->parts ? s->kinds : 1; /* of which the tile has one */
+        load_factor(w, mma_factor_at(&w->m, rows, n), s, wg_map_of_product(w, map + n, kinds),
+                    shared, p, at, bar);
     }
 }
 
@@ -155,9 +156,9 @@ void wg_loader(Wg *w) {
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, first, one, rest);
     block_enter(l, one);
-    for (int n = 0; n < w->t.a.parts; n++)
+    for (int n = 0; n < w->t.a.kinds; n++)
         ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_a[n]));
-    for (int n = 0; n < w->t.b.parts; n++)
+    for (int n = 0; n < w->t.b.kinds; n++)
         ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_b[n]));
     LLVMBasicBlockRef after = wg_uniform_begin(w);
     Ring end = wg_tile_loop(w, ring_start(w), load_tile);

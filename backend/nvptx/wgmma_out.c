@@ -17,7 +17,8 @@ static bool over_cols(const Wg *w, const TInst *i) {
 void wg_emit_rows(Wg *w) {
     const TBlock *b = &w->l->t->body;
     for (int k = 0; k < w->m.nest.rest; k++)
-        if (b->inst.v[k]->kind != T_LOOP && !over_cols(w, b->inst.v[k]) && !wg_reduce_framed(w, k))
+        if (wg_inst_is_for(w, k) && b->inst.v[k]->kind != T_LOOP && !over_cols(w, b->inst.v[k]) &&
+            !wg_reduce_framed(w, k))
             emit_inst(w->l, b->inst.v[k]);
 }
 
@@ -31,14 +32,40 @@ void wg_add_sum(Wg *w, Acc *acc, int carry, const Val *v) {
     for (int i = 0; i < acc->next; i++) acc->v[acc->n++] = v[i];
 }
 
+/* Columns in eights, which a thread has two of each, of which it is turned: those `by` further, of
+ * `size`. */
+typedef struct Turn {
+    int by, size;
+} Turn;
+
 /* Registers of a sum, at the open rows and columns, which begin at column `from`. */
-static Frag part_of(Wg *w, const Acc *acc, const Val *v, int from) {
+static Frag part_of(Wg *w, const Acc *acc, const Val *v, int from, Turn turn) {
     Lower *l = w->l;
     Frag f = frag_new(l, axis_bit(w->m.rows) | axis_bit(w->m.cols));
     for (int i = 0; i < f.n; i++) {
         int r = frag_coord(l, f.mask, i, w->m.rows);
         int c = frag_coord(l, f.mask, i, w->m.cols) + from / 4;
-        f.v[i] = v[r / 2 * acc->line + c / 2 * 4 + r % 2 * 2 + c % 2];
+        int at = c / 2, in = at % turn.size;
+        at += (in + turn.by) % turn.size - in;
+        f.v[i] = v[r / 2 * acc->line + at * 4 + r % 2 * 2 + c % 2];
+    }
+    return f;
+}
+
+/* Where a tile is of one product, the accumulator is. */
+static const Val *sum_at(const Wg *w, const Acc *acc, int n) {
+    return w->of ? acc->v : acc->v + n * acc->next;
+}
+
+/* As other values than those of the sum. Else what is made of an element (rounded to a type) would
+ * be made once, where it is needed first, and kept until it is needed where the element itself is:
+ * registers of its own, since those of an accumulator are free only when all are. */
+static Frag apart(Wg *w, Frag f) {
+    Lower *l = w->l;
+    Val zero = ptx_zero(l);
+    for (int i = 0; i < f.n; i++) {
+        Val bits = LLVMBuildBitCast(l->b, f.v[i], l->i32, "");
+        f.v[i] = LLVMBuildBitCast(l->b, LLVMBuildOr(l->b, bits, zero, ""), l->f32, "");
     }
     return f;
 }
@@ -46,7 +73,14 @@ static Frag part_of(Wg *w, const Acc *acc, const Val *v, int from) {
 /* The part of each sum at the open rows and columns, which begin at column `from`. */
 static void show_acc(Wg *w, const Acc *acc, int from) {
     for (int n = 0; n < w->m.sums; n++)
-        w->l->value[w->m.carry[n]] = part_of(w, acc, acc->v + n * acc->next, from);
+        if (wg_is_for(w, 1u << n))
+            w->l->value[w->m.carry[n]] = part_of(w, acc, sum_at(w, acc, n), from, (Turn){0, 1});
+    for (int n = 0; n < w->m.turns; n++) {
+        const MmaTurn *x = &w->m.turn[n];
+        if (wg_is_for(w, 1u << x->sum))
+            w->l->value[x->carry] = apart(
+                w, part_of(w, acc, sum_at(w, acc, x->sum), from, (Turn){x->by / 8, x->size / 8}));
+    }
 }
 
 enum { FRAME_COLS = 32 };
@@ -57,7 +91,8 @@ enum { FRAME_COLS = 32 };
 static int slab_cols(const Wg *w) {
     if (wg_reduce_frames(w)) return FRAME_COLS;
     int blocks = w->t.group_rows / w->t.block_rows, cols = blocks == 1 ? 32 : blocks == 2 ? 16 : 8;
-    return w->t.nbrought > 2 && cols > 8 ? cols / 2 : cols;
+    bool tight = w->t.nbrought > 2 || (w->t.nbrought && w->m.turns); /* sums stay where they are */
+    return tight && cols > 8 ? cols / 2 : cols;
 }
 
 /* What is done at the open columns, in_chunk of the chunk of staged stores, and reduced of it. */
@@ -65,7 +100,7 @@ static void emit_cols(Wg *w, int in_chunk, bool framed) {
     const TBlock *b = &w->l->t->body;
     for (int k = 0; k < w->m.nest.rest; k++) {
         const TInst *i = b->inst.v[k];
-        if (wg_reduce_framed(w, k) != framed) continue;
+        if (!wg_inst_is_for(w, k) || wg_reduce_framed(w, k) != framed) continue;
         if (i->kind == T_LOOP || (!framed && !over_cols(w, i))) continue;
         const MmaStaged *store = !w->direct && i->kind == T_STORE ? wg_staged(w, i) : NULL;
         const MmaStaged *load = i->kind == T_LOAD ? wg_brought(w, i) : NULL;
@@ -178,7 +213,8 @@ static bool is_heavy(const Wg *w) {
     const TBlock *b = &w->l->t->body;
     for (int k = 0; k < w->m.nest.rest; k++) {
         const TInst *i = b->inst.v[k];
-        if (i->kind == T_OP && over_cols(w, i) && op_is_long(w->l, i)) return true;
+        if (wg_inst_is_for(w, k) && i->kind == T_OP && over_cols(w, i) && op_is_long(w->l, i))
+            return true;
     }
     return false;
 }
@@ -209,7 +245,7 @@ static void whole_or_not(Wg *w, const Acc *acc, Val row, Val col0, int cols) {
 void wg_emit_out(Wg *w, const Acc *acc, Val row, Val col0) {
     int cols = w->t.chunk ? w->t.chunk : slab_cols(w);
     wg_reduce_begin(w);
-    if (is_heavy(w))
+    if (is_heavy(w) && !w->m.turns) /* which takes all registers in their places */
         parts_in_loop(w, acc, row, col0, cols);
     else if (wg_reduce_frames(w) && !w->t.chunk)
         whole_or_not(w, acc, row, col0, cols);

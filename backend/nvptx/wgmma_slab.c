@@ -109,11 +109,10 @@ void wg_slab_ready(Wg *w, Val pred) {
     ptx_mbar_arrive(w->l, started_bar(w), pred);
 }
 
-/* Where a slab's coordinates are noted: of each grid axis 4 bytes. */
+/* Where a slab's coordinates are noted: of each grid axis 4 bytes, and the product's number. */
 static Val note_at(Wg *w, Val slot) {
-    int grid = w->l->t->ngrid;
     Val first = LLVMBuildAdd(w->l->b, started_bar(w), i32c(w->l, 8), "");
-    return wg_at_stage(w, first, slab_number(w, slot), 4 * grid);
+    return wg_at_stage(w, first, slab_number(w, slot), mma_note_bytes(&w->m, &w->t));
 }
 
 static void note(Wg *w, Val slot) {
@@ -123,6 +122,17 @@ static void note(Wg *w, Val slot) {
         Val v = LLVMBuildTrunc(l->b, l->axis[a].e[0], l->i32, "");
         ptx_store_shared(l, 4, LLVMBuildAdd(l->b, at, i32c(l, 4 * a), ""), v);
     }
+    if (w->of)
+        ptx_store_shared(l, 4, LLVMBuildAdd(l->b, at, i32c(l, 4 * l->t->ngrid), ""), w->product);
+}
+
+typedef struct Taken {
+    Val slab, row, col;
+} Taken;
+
+static void copy_product(Wg *w, void *ctx) {
+    const Taken *x = ctx;
+    wg_copy(w, x->slab, x->row, x->col, NULL);
 }
 
 /* What the slab held goes; the axes open now stay. */
@@ -139,7 +149,12 @@ static void carry_away(Wg *w) {
         now[a] = l->axis[a];
         wg_open_one(w, a, LLVMBuildZExt(l->b, coord[a], l->i64, ""));
     }
-    wg_copy(w, slab_at(w, slot), coord[w->m.rows], coord[w->m.cols], NULL);
+    Val product = w->product; /* of the tile that is brought for */
+    if (w->of)
+        w->product = ptx_load_shared(l, 4, LLVMBuildAdd(l->b, at, i32c(l, 4 * l->t->ngrid), ""));
+    wg_each_product(w, copy_product,
+                    &(Taken){slab_at(w, slot), coord[w->m.rows], coord[w->m.cols]});
+    w->product = product;
     ptx_bulk_wait_read(l, 0, NULL);
     for (int a = 0; a < l->t->ngrid; a++) l->axis[a] = now[a];
 }
@@ -169,18 +184,21 @@ static void bring_one(Wg *w, const MmaStaged *s, int map, Val slab, Val ready) {
     }
 }
 
-static void bring(Wg *w, Val slot) {
+static void bring(Wg *w, void *ctx) {
     Lower *l = w->l;
+    Val slot = *(const Val *)ctx;
     Val ready = ready_bar(w, slot), slab = slab_at(w, slot);
     int bytes = 0;
     for (int i = 0; i < w->t.nbrought; i++)
-        bytes += w->t.group_rows * w->t.chunk * w->t.brought[i].size;
+        if (wg_is_for(w, w->t.brought[i].of))
+            bytes += w->t.group_rows * w->t.chunk * w->t.brought[i].size;
     if (bytes)
         ptx_mbar_expect(l, ready, i32c(l, bytes), NULL);
     else
         ptx_mbar_arrive(l, ready, NULL);
     for (int i = 0; i < w->t.nbrought; i++)
-        bring_one(w, &w->t.brought[i], w->map_in[i], slab, ready);
+        if (wg_is_for(w, w->t.brought[i].of))
+            bring_one(w, &w->t.brought[i], w->map_in[i], slab, ready);
 }
 
 /* for (i = 0; i < n; i++) of one block, which the caller goes on in until end_loop. */
@@ -225,7 +243,7 @@ static Ring slab_tile(Wg *w, Val tile, Ring r) {
     carry_away_if_used(w);
     Val slot = get(w, w->slab_slot);
     if (w->t.nstaged) note(w, slot);
-    bring(w, slot);
+    wg_each_product(w, bring, &slot);
     next_slab(w);
     end_count(w, part, w->t.n / w->t.chunk);
     return r;

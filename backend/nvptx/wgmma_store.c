@@ -126,12 +126,14 @@ void wg_meet(Wg *w) {
 }
 
 void wg_write(Wg *w, Val slab) {
-    for (int k = 0; k < w->t.nstaged; k++) write_chunk(w, &w->t.staged[k], slab);
+    for (int k = 0; k < w->t.nstaged; k++)
+        if (wg_is_for(w, w->t.staged[k].of)) write_chunk(w, &w->t.staged[k], slab);
     ptx_fence_async(w->l);
 }
 
 void wg_copy(Wg *w, Val slab, Val row, Val col, Val pred) {
-    for (int k = 0; k < w->t.nstaged; k++) copy_chunk(w, &w->t.staged[k], slab, row, col, pred);
+    for (int k = 0; k < w->t.nstaged; k++)
+        if (wg_is_for(w, w->t.staged[k].of)) copy_chunk(w, &w->t.staged[k], slab, row, col, pred);
     ptx_bulk_commit(w->l, pred);
 }
 

@@ -2,6 +2,7 @@
  *
  * Tiles are numbered batch by batch; within one, in groups of `raster` tiles of rows, rows fastest:
  * CTAs that run together share a few row tiles and a few column tiles, which stay in the cache.
+ * Products with tiles of their own are counted as if their columns were side by side.
  * Where a block of columns that is reduced has several tiles, it is numbered as one, and a CTA
  * walks those of it that there are, from left to right.
  *
@@ -37,10 +38,15 @@ static int cols_together(const Wg *w) {
     return w->t.n * w->t.pair_cols * w->t.walk;
 }
 
+/* Tiles of columns, of all products. */
+static const Ix *cols_tiles(const Wg *w) {
+    IxPool *p = w->l->t->ix;
+    return ix_mul(p, tiles_of(w, w->m.cols, cols_together(w)), ix_const(p, w->t.products));
+}
+
 const Ix *wg_tile_total(const Wg *w) {
     const TProg *t = w->l->t;
-    const Ix *n = ix_mul(t->ix, tiles_of(w, w->m.rows, rows_together(w)),
-                         tiles_of(w, w->m.cols, cols_together(w)));
+    const Ix *n = ix_mul(t->ix, tiles_of(w, w->m.rows, rows_together(w)), cols_tiles(w));
     for (int a = 0; a < t->ngrid; a++)
         if (is_batch(w, a)) n = ix_mul(t->ix, n, t->axes.v[a].extent);
     return n;
@@ -130,7 +136,7 @@ void wg_decode(Wg *w, Val tile, Val *row0, Val *col0) {
     Lower *l = w->l;
     IxPool *p = l->t->ix;
     const Ix *mt = tiles_of(w, w->m.rows, rows_together(w));
-    const Ix *nt = tiles_of(w, w->m.cols, cols_together(w));
+    const Ix *nt = cols_tiles(w);
     Val at = tile, m, n;
     if (l->t->ngrid > 2) decode_batch(w, cut(w, &at, uniform32(w, ix_mul(p, mt, nt))));
     int raster = l->s->raster > 1 ? l->s->raster : 1;
@@ -146,6 +152,8 @@ void wg_decode(Wg *w, Val tile, Val *row0, Val *col0) {
         n = cut(w, &at, rows);
         m = LLVMBuildAdd(l->b, first, at, "");
     }
+    if (w->t.products > 1)
+        w->product = cut(w, &n, uniform32(w, tiles_of(w, w->m.cols, cols_together(w))));
     m = LLVMBuildMul(l->b, m, i32c(l, rows_together(w)), "");
     n = LLVMBuildMul(l->b, n, i32c(l, cols_together(w)), "");
     if (w->t.pair_rows > 1) m = wg_at_stage(w, m, w->rank, w->t.m);
