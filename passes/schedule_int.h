@@ -41,7 +41,8 @@ typedef struct SlabShape {
     const Mma *m;
     int rows, groups, cols; /* rows of a group; groups; columns of a tile */
     bool pingpong;
-    bool grouped; /* stores of each sum in tiles of its own */
+    bool grouped;  /* stores of each sum in tiles of its own */
+    bool together; /* 128 columns too are stored at once, where that is possible */
 } SlabShape;
 
 /* Entries for stores, which the groups copy; returns the bytes of all slabs. */

@@ -35,7 +35,7 @@ static const Shape shapes[] = {
      .pingpong = true, .percent = 61, .tile = 900, .masked = 500},
     {NARROW, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
      .percent = 54, .tile = 1900, .masked = 100},
-    {MIDDLE, .groups = 2, .block = 128, .early = 16, .stages = 2, .ahead = 1, .bring = 2,
+    {MIDDLE, .groups = 2, .block = 128, .early = 64, .stages = 2, .ahead = 1, .bring = 2,
      .persistent = true, .pingpong = true, .over = true, .percent = 68, .tile = 3400,
      .masked = 1300},
     {MIDDLE, .groups = 2, .block = 128, .early = 32, .stages = 2, .ahead = 2, .persistent = true,
@@ -148,7 +148,10 @@ static void slabs(const Attempt *x, const Shape *c, Schedule *s) {
     Mma m = {.t = x->t, .rows = x->o->rows, .cols = x->o->cols};
     m.nest.rest = x->t->body.inst.n;
     int cols = online_columns(x, c) / (c->beside ? c->groups : 1);
-    SlabShape shape = {x->t, &m, 64, c->groups, cols, false, false};
+    const uint64_t *deps = tile_deps(x->cx->arena, x->t);
+    bool moves = online_moves(deps, x->o->loop->hi, x->o->rows) ||
+                 online_moves(deps, x->o->loop->lo, x->o->rows); /* many short tiles */
+    SlabShape shape = {x->t, &m, 64, c->groups, cols, false, false, moves};
     if (!c->over) {
         slabs_store(x->cx->arena, &shape, s);
         return;
@@ -182,11 +185,13 @@ static bool computes_frames(const Online *o) {
     return false;
 }
 
-/* Elements that are read from global memory, as many ahead as there are registers, want more. */
+/* Elements that are read from global memory, as many ahead as there are registers, want more; so do
+ * groups that take turns, where matrices are brought. */
 static int early_of(const Attempt *x, const Shape *c, int brought) {
     enum { FEW = 16 };
     if (!has_frames(x->o)) return 0;
     bool few = computes_frames(x->o) && online_elementwise(x) == brought;
+    few &= !brought || !c->pingpong;
     return few && c->early > FEW ? FEW : c->early;
 }
 

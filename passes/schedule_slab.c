@@ -93,7 +93,8 @@ int slabs_store(Arena *a, const SlabShape *x, Schedule *s) {
     Wishes w = find(a, x, false);
     int cols = widest(x, &w);
     /* fewer barriers on the way out; reduced rows need memory for as many columns */
-    bool once = cols == 64 && x->cols == 256 && !x->m->row_block.size;
+    bool two = x->cols == 256 || (x->together && x->cols == 128);
+    bool once = cols == 64 && two && !x->m->row_block.size;
     enter(a, x, &w, cols, once ? 1 : 2, once ? 2 : 1, s);
     return 2 * x->groups * x->rows * cols * w.size;
 }

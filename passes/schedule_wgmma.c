@@ -193,7 +193,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     bool pingpong = c->kind == PINGPONG, staged = tile_groups(c) > 1 && c->kind != DIRECT;
     SlabShape x = {g->t,           &g->m, pingpong ? c->bm : c->bm / tile_groups(c),
                    tile_groups(c), c->bn, pingpong,
-                   c->grouped};
+                   c->grouped,     false};
     Schedule *s;
     int stages, less = 0;
     do {

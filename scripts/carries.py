@@ -60,12 +60,14 @@ ALLOWED = {
         "if (what == BAR_V && !on->o.nproducts) return": "the ring V is not used",
     },
     "backend/nvptx/online_stream.c": {
-        "return on->l->s->pingpong && on->l->s->persistent": "without products nothing is made meanwhile",
+        "return (on->l->s->pingpong || window) && on->l->s->persistent": "without products nothing is made meanwhile",
     },
-    "backend/nvptx/online_tile.c": {
+    "backend/nvptx/online_step.c": {
+        "on_wait_scores(on, &b, sums && on->o.nproducts ? 1 : 0)": "else nothing else is in flight",
+    },
+    "backend/nvptx/online_wgmma.c": {
         "if (!on->o.nproducts) return": "the ring V is not used",
-        "wait_scores(on, &b, sums && on->o.nproducts ? 1 : 0)": "else nothing else is in flight",
-        "ptx_wgmma_rows(l, &w, s->factor[x->factor],": "the first opens, the last commits the group",
+        "ptx_wgmma_rows(l, &w, s->factor[x->factor] + part.from / 4,": "the first opens, the last commits the group",
     },
 }
 

@@ -237,6 +237,7 @@ static void facts(On *on) {
     bool by_hi = on->hi_moves == 1 || on->hi_moves == -1;
     on->by_group = on->t.out.groups > 1 && !on->t.sync && !on->t.beside && (by_lo || by_hi) &&
                    !on->t.out.picked && !on->t.nbrought && on->t.out.split == 1;
+    on_part_facts(on);
     const Ix *lo = on->t.out.picked ? o->loop->lo : extreme(on, o->loop->lo, on->lo_moves < 0);
     const Ix *hi = on->t.out.picked ? o->loop->hi : extreme(on, o->loop->hi, on->hi_moves > 0);
     on->scrub_lo = lo != ix_const(l->t->ix, 0);

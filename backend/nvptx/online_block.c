@@ -68,13 +68,15 @@ void on_block_open(On *on, OnBlock *b, Val i) {
     on_mask_open(on, b);
     b->bases = on->near_passes;
     int early = on->lags && !b->first && !b->bases ? on->t.early : 0;
+    int from = b->part.from, end = from + b->part.cols;
+    if (early >= b->part.cols) early = b->part.cols / 16 * 8;
     bool many = word_regs(on, on->t.j) > most_words(on);
-    for (int at = 0, n; at < on->t.j; at += n) {
+    for (int at = from, n; at < end; at += n) {
         OnSlab *p = &b->slab[b->slabs++];
-        n = early && !at ? early : on->t.j - at;
+        n = early && at == from ? early : end - at;
         if (many && n > CHUNK && b->slabs < SLABS) n = CHUNK;
         lay_slab(on, b, p, at, n);
-        p->waits = at && word_regs(on, at + n) > most_words(on);
+        p->waits = at > from && word_regs(on, at + n) > most_words(on);
         memcpy(p->value, l->value, sizeof(Frag) * (size_t)(l->t->nvalues + 1));
     }
 }

@@ -1,11 +1,12 @@
 /* online_int.h - what the files of the online kernel share: online.c (the kernel, its roles, which
  * tile), online_next.c (tile after tile), online_load.c (who loads), online_page.c (where, if data
  * say), online_tile.c (who multiplies: the blocks of a tile, and what follows them), online_state.c
- * (what goes from block to block), online_skip.c (blocks of which a group needs none),
- * online_stream.c (tiles that run into one another), online_split.c and online_merge.c (parts of a
- * tile), online_block.c (a block: what is computed of its elements), online_row.c (what is carried
- * over rows, and frames), online_mask.c (elements that are out), online_exp.c (exponentials of
- * sums), online_index.c (what is made of indices), online_near.c (functions near 0), online_still.c
+ * (what goes from block to block), online_wgmma.c (what the tensor core is given), online_skip.c
+ * (blocks of which a group needs none), online_part.c (of which it needs a part), online_stream.c
+ * (tiles that run into one another), online_split.c and online_merge.c (parts of a tile),
+ * online_block.c (a block: what is computed of its elements), online_row.c (what is carried over
+ * rows, and frames), online_mask.c (elements that are out), online_exp.c (exponentials of sums),
+ * online_index.c (what is made of indices), online_near.c (functions near 0), online_still.c
  * (frames that need not move), online_lag.c (branches of a warp in a block), online_bring.c (what
  * else is read, by TMA), online_scrub.c (factors that no row has), online_pick.c (which blocks),
  * online_words.c (who says so), online_bits.c (conditions that votes tell), online_turn.c (groups
@@ -52,7 +53,13 @@ typedef struct OnPlace {
 typedef struct OnRange { /* i32, uniform */
     Val first, end;      /* blocks [first, end) */
     Val whole, beyond;   /* those of [whole, beyond) hang over no bound */
+    Val low; /* i1, of a group's blocks: it needs no more than the low part of the last, end - 1;
+              * NULL: that is not asked */
 } OnRange;
+
+typedef struct OnPart { /* of a block's columns */
+    int from, cols;
+} OnPart;
 
 typedef struct OnRanges {
     OnRange all, mine;     /* blocks of a tile; of these, those that the consumer group needs */
@@ -112,10 +119,12 @@ typedef struct On {
     bool near_now; /* arguments are near */
     bool skips;    /* what is inside is not made */
     bool by_group; /* groups of a tile need different blocks */
+    bool part_hi;  /* and of the block at upper bounds of j a part, perhaps */
     /* of a tile, uniform */
     Val row0;              /* i64 */
     Val first, end;        /* i32: blocks [first, end) */
     Val lo_least, hi_most; /* i32: as OnRanges has them */
+    Val hi_rows;           /* i32: the greatest bound of j of the rows that were asked for last */
     Val whole, beyond;     /* i32: those of [whole, beyond) hang over no bound */
     OnRange mine;          /* of a consumer group: its blocks of these */
     /* of the loading warps, if there are such; else NULL */
@@ -162,6 +171,8 @@ enum { SLABS = 8 };
 
 typedef struct OnBlock {
     bool masked, first;
+    OnPart part, before; /* what it is of the block; and of the block before, whose products are
+                          * made meanwhile */
     bool bases;  /* functions near 0 wait for the vote; maxima of them are those of their bases */
     bool told;   /* bits say what votes tell, too */
     bool held;   /* conditions that can be known (online_pick.c) hold */
@@ -265,6 +276,7 @@ int on_state_list(const On *on, OnState *s, Val **list); /* list NULL: how many 
 /* Phis of all of s, from `before`; list is of their places. */
 OnState on_state_phis(On *on, const OnState *from, LLVMBasicBlockRef before, Val ***list, int *n);
 void on_state_next(On *on, Val **phi, OnState *s);
+OnState on_state_join(On *on, int ways, OnState *end, const LLVMBasicBlockRef *from);
 OnKnown on_known_take(On *on);
 void on_known_put(On *on, const OnKnown *p);
 OnKnown on_known_phis(On *on, const OnKnown *from, LLVMBasicBlockRef before);
@@ -329,6 +341,10 @@ void on_skip_one_after(On *on, OnState *s, enum OnBar what, const OnRanges *was)
 /* i1: does the group need blocks, and may its first one be made with the last products of a tile
  * whose blocks were `was`? */
 Val on_joins(On *on, const OnRanges *was);
+
+/* ---- online_part.c: parts of blocks ---- */
+void on_part_facts(On *on);                      /* fills part_hi */
+void on_part_bounds(On *on, OnRange *x, Val hi); /* fills low, by the greatest bound of the rows */
 
 /* ---- online_stream.c: tiles that run into one another ---- */
 bool on_streams(const On *on);

@@ -81,6 +81,20 @@ void on_state_next(On *on, Val **phi, OnState *s) {
     for (int i = 0; i < n; i++) wg_phi_next(on->l, *phi[i], *at[i]);
 }
 
+/* Where several ways of code meet, the state that each brings. */
+OnState on_state_join(On *on, int ways, OnState *end, const LLVMBasicBlockRef *from) {
+    Val **phi;
+    int n;
+    OnState all = on_state_phis(on, &end[0], from[0], &phi, &n);
+    Val **list = ARENA_ARRAY(on->l->arena, Val *, n);
+    for (int w = 1; w < ways; w++) {
+        LLVMBasicBlockRef of = from[w];
+        on_state_list(on, &end[w], list);
+        for (int k = 0; k < n; k++) LLVMAddIncoming(*phi[k], list[k], &of, 1);
+    }
+    return all;
+}
+
 /* ---- what is known of a tile ---- */
 
 /* Arrays of their own for what is known of the tile: others may have copies of it. */
@@ -111,6 +125,7 @@ static int list_known(On *on, Val **list) {
                     &on->mine.end, &on->mine.whole, &on->mine.beyond};
     int n = 0;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) put(list, &n, known[k]);
+    if (on->part_hi) put(list, &n, &on->mine.low);
     for (int r = 0; r < on->held; r++) put(list, &n, &on->lo[r]), put(list, &n, &on->hi[r]);
     for (int a = 0; a < l->t->ngrid; a++)
         for (int k = 0; l->axis[a].open && k < l->axis[a].count; k++) {

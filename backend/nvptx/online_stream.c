@@ -2,7 +2,7 @@
  * tile's last block are made, the scores of the next tile's first one are, before them, and what
  * follows from these is computed; then what is left of the tile before is stored. So the tensor
  * core does not wait while a tile ends and another begins. It takes two buffers of the rows'
- * factors, and turns: groups without them were slower so, as measured, for all but windows.
+ * factors, and turns, or windows, whose tiles are short: other groups were slower so, as measured.
  *
  *     head:  a tile; if the group needs none of its blocks: finish it
  *            its first block
@@ -14,9 +14,10 @@
 #include "backend/nvptx/online_int.h"
 
 bool on_streams(const On *on) {
-    return on->l->s->pingpong && on->l->s->persistent && on->t.ahead > 1 && on->t.stages > 1 &&
-           !on->t.out.over && on->o.nproducts && !on->t.out.picked && !on->t.nbrought &&
-           on->t.out.split == 1;
+    bool window = on->lo_moves && on->hi_moves;
+    return (on->l->s->pingpong || window) && on->l->s->persistent && on->t.ahead > 1 &&
+           on->t.stages > 1 && !on->t.out.over && on->o.nproducts && !on->t.out.picked &&
+           !on->t.nbrought && on->t.out.split == 1;
 }
 
 /* What goes from tile to tile: places in rings, of K and V the same one. */

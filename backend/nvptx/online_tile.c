@@ -1,4 +1,5 @@
-/* online_tile.c - a tile of rows, by the group that multiplies it.
+/* online_tile.c - a tile of rows, by the group that multiplies it: its blocks (online_step.c), and
+ * what follows them.
  *
  * Blocks of j are worked on from the last to the first. While the tensor core makes the scores of a
  * block and, behind them, the products of the block before, the group works on what is there:
@@ -11,207 +12,7 @@
  * of j are masked, in loops of their own. Where blocks are picked, each says which is next, and
  * whether it is masked.
  */
-#include "backend/nvptx/online_int.h"
-
-/* ---- what the tensor core does ---- */
-
-/* What wgmma has read, all warps of a group have; words that lie beside it, each for itself. */
-void on_release(On *on, enum OnBar what, Val stage) {
-    if (on->t.sync) return;
-    bool words = on->t.out.picked && what != BAR_V;
-    if (words) ptx_sync_warp(on->l);
-    ptx_mbar_arrive(on->l, on_empty(on, what, stage), words ? on->w.lane0 : on->w.leader);
-}
-
-static Val at_stage(On *on, Val desc, const OnlineSmem *m, Val stage) {
-    return wg_at_stage(&on->w, desc, stage, m->bytes / 16);
-}
-
-static void issue_scores(On *on, OnBlock *b, OnState *s, Val q) {
-    Lower *l = on->l;
-    ptx_mbar_wait(l, on_full(on, BAR_K, s->k.stage), s->k.phase);
-    if (on->t.out.picked) b->next = on_pick_hear_block(on, s->k.stage);
-    for (int k = 0; k < on->o.nscores; k++) {
-        const OnlineSmem *mq = &on->t.q[k], *mk = &on->t.k[k];
-        WgmmaPieces w = {.type = on->o.score[k].a.type,
-                         .n = on->t.j,
-                         .steps = (on->t.depth[k] + 15) / 16,
-                         .per_piece = 4,
-                         .a_step = 2,
-                         .a_piece = mq->lines * 8,
-                         .b_step = 2,
-                         .b_piece = mk->lines * 8,
-                         .high = 64 | 1u << 30};
-        b->score[k] = ARENA_ARRAY(l->arena, Val, on->t.j / 2);
-        ptx_wgmma_scores(l, &w, at_stage(on, on->desc_q[k], mq, q),
-                         at_stage(on, on->desc_k[k], mk, s->k.stage), b->score[k]);
-    }
-}
-
-static void issue_products(On *on, OnState *s) {
-    Lower *l = on->l;
-    if (!on->o.nproducts) return;
-    ptx_mbar_wait(l, on_full(on, BAR_V, s->v.stage), s->v.phase);
-    for (int p = 0; p < on->o.nproducts; p++) {
-        const OnlineProduct *x = &on->o.product[p];
-        WgmmaPieces w = {.type = x->b.type,
-                         .n = on->t.out.n,
-                         .steps = on->t.j / 16,
-                         .per_piece = on->t.j / 16,
-                         .b_step = 128,
-                         .high = 64 | 1u << 30};
-        ptx_wgmma_rows(l, &w, s->factor[x->factor],
-                       at_stage(on, on->desc_v[p], &on->t.v[p], s->v.stage), s->acc[p], p == 0,
-                       p == on->o.nproducts - 1);
-    }
-}
-
-static void wait_scores(On *on, OnBlock *b, int pending) {
-    int n = on->nelems, all = n * on->o.nscores;
-    Val *v = ARENA_ARRAY(on->l->arena, Val, all);
-    for (int k = 0; k < on->o.nscores; k++)
-        for (int i = 0; i < n; i++) v[k * n + i] = b->score[k][i];
-    ptx_wgmma_wait_group(on->l, pending);
-    ptx_hold(on->l, all, v);
-    for (int k = 0; k < on->o.nscores; k++)
-        for (int i = 0; i < n; i++) b->score[k][i] = v[k * n + i];
-}
-
-static void wait_products(On *on, OnState *s) {
-    if (!on->o.nproducts) return;
-    ptx_wgmma_wait_group(on->l, 0);
-    for (int p = 0; p < on->o.nproducts; p++) ptx_hold(on->l, on->nsums, s->acc[p]);
-    on_release(on, BAR_V, s->v.stage);
-    s->v = on_next(on, s->v, on->t.stages);
-}
-
-/* ---- the same where warps do all of it ---- */
-
-/* And the products of the block before, if they are late. */
-static void make_scores(On *on, OnBlock *b, OnState *s, Val i) {
-    on_block_early(on, b);
-    on_copy_scores(on, i, s);
-    on_mma_scores(on, b, s);
-    if (on->t.late && !b->first) on_mma_products(on, s, on_copy_before(on, s->k.stage));
-}
-
-static void make_products(On *on, const OnBlock *b, OnState *s, Val i) {
-    if (!on->t.late) {
-        on_copy_products(on, i, s);
-        on_scrub_holes(on, b, s);
-        on_mma_products(on, s, s->k.stage);
-    }
-    s->k = on_next(on, s->k, on->t.stages);
-}
-
-static void make_last_products(On *on, OnState *s) {
-    if (!on->t.late) return;
-    on_copy_last(on);
-    on_mma_products(on, s, on_copy_before(on, s->k.stage));
-}
-
-/* ---- factors and sums ---- */
-
-static void round_factors(On *on, OnState *s) {
-    for (int f = 0; f < on->o.nfactors; f++) {
-        Val *v = s->factor[f];
-        bool bf16 = on->factor_type[f] == DT_bf16;
-        ptx_hold(on->l, on->nelems, v);
-        Val *words = ARENA_ARRAY(on->l->arena, Val, on->nelems / 2);
-        for (int i = 0; i < on->nelems / 2; i++)
-            words[i] = ptx_cvt_pair(on->l, bf16, v[2 * i], v[2 * i + 1]);
-        s->factor[f] = words;
-    }
-}
-
-static void move_sums(On *on, const OnBlock *b, OnState *s) {
-    for (int p = 0; p < on->o.nproducts; p++) {
-        const TCarry *c = on->o.product[p].c;
-        if (c->frame < 0 || on_is_still(on, c)) continue;
-        int f = on_row_of(on, c->frame);
-        Val by[ROWS_HELD];
-        for (int r = 0; r < on->held; r++)
-            by[r] = on_rescale(on, c, s->ref[f][r], b->frame[f][r], r);
-        for (int i = 0; i < on->nsums; i++) {
-            Val move = by[on_row_held(i, on->t.out.n)];
-            s->acc[p][i] = LLVMBuildFMul(on->l->b, s->acc[p][i], move, "");
-        }
-    }
-}
-
-/* ---- a block ---- */
-
-void on_forget(On *on) {
-    Lower *l = on->l;
-    l->narrow = l->wide = l->reals = (Map){.arena = l->arena};
-}
-
-/* The tile before, if the last products of its blocks `was` are made with a first block. */
-typedef struct Before {
-    OnState *old;
-    const OnRanges *was;
-} Before;
-
-/* next: NULL, or where the word of the next block goes. */
-static OnState one_block(On *on, const OnState *before, Val i, OnBlock b, Val q, Val *next,
-                         Before k) {
-    Lower *l = on->l;
-    bool sync = on->t.sync;
-    OnState s = on_state_copy(on, before), *sums = k.old ? k.old : b.first || sync ? NULL : &s;
-    Map narrow = l->narrow, wide = l->wide, reals = l->reals;
-    on_forget(on);
-    bool turns = l->s->pingpong;
-    on_rows_ref(on, &s);
-    if (k.old) {
-        on_skip_one_after(on, &s, BAR_K, k.was);
-        on_skip_one_before(on, &s, BAR_K);
-    } else if (b.first) {
-        on_skip_before(on, &s);
-    }
-    on_block_open(on, &b, i);
-    if (sync)
-        make_scores(on, &b, &s, i);
-    else {
-        if (turns) on_turn_wait(on);
-        issue_scores(on, &b, &s, q);
-        if (sums) issue_products(on, sums);
-        if (turns) on_turn_pass(on);
-        on_brought_wait(on, &b, s.e);
-        on_block_early(on, &b);
-        if (on->t.nbrought) s.e = on_next(on, s.e, on->t.bring);
-        wait_scores(on, &b, sums && on->o.nproducts ? 1 : 0);
-    }
-    if (next) *next = ptx_shfl_first(l, b.next);
-    on_release(on, BAR_K, s.k.stage);
-    if (!sync) s.k = on_next(on, s.k, on->t.stages);
-    OnState old = s;
-    on_block_values(on, &b, &s);
-    on_block_factors(on, &b, &s);
-    if (sums) wait_products(on, sums);
-    if (k.old) {
-        on_skip_one_after(on, k.old, BAR_V, k.was);
-        s.v = k.old->v;
-        on_skip_one_before(on, &s, BAR_V);
-    }
-    if (!b.first) {
-        OnState in = s; /* the frames that the sums are in */
-        for (int f = 0; f < on->o.nrows; f++)
-            for (int r = 0; r < on->held; r++) in.ref[f][r] = old.ref[f][r];
-        move_sums(on, &b, &in);
-    }
-    round_factors(on, &s);
-    if (sync)
-        make_products(on, &b, &s, i);
-    else
-        on_scrub_holes(on, &b, &s);
-    if (b.first) on_scrub_end(on, &s, i, true);
-    for (int f = 0; f < on->o.nrows; f++)
-        for (int r = 0; r < on->held && on_is_frame(on, f); r++)
-            s.ref[f][r] =
-                on->still[f] ? b.frame[f][r] : on_frame_left(on, f, s.row[f][r], b.frame[f][r]);
-    l->narrow = narrow, l->wide = wide, l->reals = reals;
-    return s;
-}
+#include "backend/nvptx/online_step_int.h"
 
 /* for (; *i >= last; --*i) */
 static OnState blocks(On *on, OnState start, Val *i, Val last, bool masked, Val q) {
@@ -225,7 +26,8 @@ static OnState blocks(On *on, OnState start, Val *i, Val last, bool masked, Val 
     OnState s = on_state_phis(on, &start, before, &phi, &n);
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, last, ""), body, exit);
     block_enter(l, body);
-    OnState end = one_block(on, &s, at, (OnBlock){.masked = masked}, q, NULL, (Before){0});
+    OnState end =
+        on_block_of(on, s, at, 1, &(OnWay){.b = {.masked = masked}}, q, NULL, (OnBefore){0});
     wg_phi_next(l, at, LLVMBuildSub(l->b, at, i32c(l, 1), ""));
     on_state_next(on, phi, &end);
     LLVMBuildBr(l->b, head);
@@ -239,9 +41,22 @@ static Val greater(Lower *l, Val a, Val b) {
 }
 
 OnState on_first_block(On *on, const OnState *s, Val q, OnState *old, const OnRanges *was) {
-    OnBlock b = {.masked = on->cut_lo || on->cut_hi, .first = true};
+    OnBlock b = {.masked = on->cut_lo || on->cut_hi, .first = true}, low = b;
     Val i = LLVMBuildSub(on->l->b, on->mine.end, i32c(on->l, 1), "");
-    return one_block(on, s, i, b, q, NULL, (Before){old, was});
+    low.part = on_low_part(on);
+    OnWay way[ON_WAYS] = {{on->mine.low, low}, {NULL, b}};
+    int one = !on->part_hi;
+    return on_block_of(on, *s, i, ON_WAYS - one, way + one, q, NULL, (OnBefore){old, was});
+}
+
+/* The second block, if it is whole and that before it had a part. */
+static OnState after_low_part(On *on, OnState s, Val *i, Val q) {
+    Lower *l = on->l;
+    const OnRange *x = &on->mine;
+    Val from = LLVMBuildICmp(l->b, LLVMIntSGE, *i, greater(l, x->whole, x->first), "");
+    Val to = LLVMBuildICmp(l->b, LLVMIntSLT, *i, x->beyond, "");
+    Val is = LLVMBuildAnd(l->b, x->low, LLVMBuildAnd(l->b, from, to, ""), "");
+    return on_block_if(on, s, i, is, (OnBlock){.before = on_low_part(on)}, q);
 }
 
 OnState on_blocks(On *on, const OnState *first, Val q) {
@@ -249,7 +64,10 @@ OnState on_blocks(On *on, const OnState *first, Val q) {
     const OnRange *x = &on->mine;
     Val i = LLVMBuildSub(l->b, x->end, i32c(l, 2), "");
     OnState s = *first;
-    bool some_hang = on->cut_hi && on->hi_moves; /* over the end, besides the first */
+    /* over the end, besides the first; with wgmma their code stays where bounds do not move, as
+     * measured */
+    bool some_hang = on->cut_hi && (on->t.sync ? on->hi_moves != 0 : !on_hangs_once(on));
+    if (on->part_hi) s = after_low_part(on, s, &i, q);
     if (some_hang) s = blocks(on, s, &i, greater(l, x->beyond, x->first), true, q);
     s = blocks(on, s, &i, greater(l, x->whole, x->first), false, q);
     if (on->cut_lo) s = blocks(on, s, &i, x->first, true, q);
@@ -259,11 +77,10 @@ OnState on_blocks(On *on, const OnState *first, Val q) {
 
 void on_last_products(On *on, OnState *s, const OnRanges *was) {
     if (on->t.sync) {
-        make_last_products(on, s);
+        on_late_products(on, s);
         return;
     }
-    issue_products(on, s);
-    wait_products(on, s);
+    on_products(on, s);
     on_skip_after(on, s, was);
 }
 
@@ -274,32 +91,6 @@ static OnState all_blocks(On *on, const OnState *start, Val q) {
     s = on_blocks(on, &s, q);
     on_last_products(on, &s, &was);
     return s;
-}
-
-/* if (is) the block as `yes`, else as `no`; *next: the word of the next. */
-static OnState either_block(On *on, OnState s, Val i, Val is, OnBlock yes, OnBlock no, Val q,
-                            Val *next) {
-    Lower *l = on->l;
-    LLVMBasicBlockRef kind[2] = {block_new(l, "block"), block_new(l, "masked")}, from[2];
-    LLVMBasicBlockRef join = block_new(l, "worked");
-    OnState end[2];
-    Val after[2], **phi;
-    int n;
-    LLVMBuildCondBr(l->b, is, kind[0], kind[1]);
-    for (int k = 0; k < 2; k++) {
-        block_enter(l, kind[k]);
-        end[k] = one_block(on, &s, i, k ? no : yes, q, &after[k], (Before){0});
-        from[k] = LLVMGetInsertBlock(l->b);
-        LLVMBuildBr(l->b, join);
-    }
-    block_enter(l, join);
-    OnState all = on_state_phis(on, &end[0], from[0], &phi, &n);
-    Val **list = ARENA_ARRAY(l->arena, Val *, n);
-    on_state_list(on, &end[1], list);
-    for (int k = 0; k < n; k++) LLVMAddIncoming(*phi[k], list[k], &from[1], 1);
-    *next = wg_phi(l, l->i32, after[0], from[0]);
-    LLVMAddIncoming(*next, &after[1], &from[1], 1);
-    return all;
 }
 
 static Val number_of(On *on, Val word) {
@@ -326,9 +117,9 @@ static OnState picked_blocks(On *on, OnState s, Val q, Val word) {
     OnBlock first = {.masked = true, .first = true}, held = first;
     Val next, i = number_of(on, word);
     held.held = true;
-    s = drops_any(on)
-            ? either_block(on, s, i, is_not(on, word, PICK_CONDITIONS), held, first, q, &next)
-            : one_block(on, &s, i, first, q, &next, (Before){0});
+    OnWay ways[2] = {{is_not(on, word, PICK_CONDITIONS), held}, {NULL, first}};
+    int one = !drops_any(on);
+    s = on_block_of(on, s, i, 2 - one, ways + one, q, &next, (OnBefore){0});
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b), head = block_new(l, "blocks");
     LLVMBasicBlockRef body = block_new(l, "a.block"), exit = block_new(l, "past");
     LLVMBuildBr(l->b, head);
@@ -339,15 +130,15 @@ static OnState picked_blocks(On *on, OnState s, Val q, Val word) {
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGE, at, i32c(l, 0), ""), body, exit);
     block_enter(l, body);
     Val now = number_of(on, at), following;
-    OnState all = either_block(on, s, now, is_not(on, at, PICK_BOUNDS | PICK_CONDITIONS),
-                               (OnBlock){.held = true}, (OnBlock){.masked = true}, q, &following);
+    OnWay way[2] = {{is_not(on, at, PICK_BOUNDS | PICK_CONDITIONS), {.held = true}},
+                    {NULL, {.masked = true}}};
+    OnState all = on_block_of(on, s, now, 2, way, q, &following, (OnBefore){0});
     wg_phi_next(l, at, following), wg_phi_next(l, last, now);
     on_state_next(on, phi, &all);
     LLVMBuildBr(l->b, head);
     block_enter(l, exit);
     on_scrub_end(on, &s, last, false);
-    issue_products(on, &s);
-    wait_products(on, &s);
+    on_products(on, &s);
     return s;
 }
 

@@ -26,11 +26,51 @@ const Ix *on_tiles_all(const On *on) {
     return ix_mul(on->o.t->ix, row_tiles(on), batches(on));
 }
 
-static Val cut(On *on, Val *at, Val n) {
+/* A divisor that is the same for all tiles, and floor((2^32 - 1) / it), which the host computes: a
+ * tile is decoded while nothing is multiplied, and a division takes long. NULL where bounds of j
+ * do not move with the rows: these kernels lost by it (tests/bench/RESULTS.md). */
+typedef struct Divisor {
+    Val n, inverse; /* i32 */
+} Divisor;
+
+static Divisor divisor(On *on, const Ix *n) {
+    IxPool *p = on->o.t->ix;
+    if (on->t.sync || !(on->lo_moves || on->hi_moves)) return (Divisor){uniform32(&on->w, n), NULL};
+    const Ix *one = ix_max(p, n, ix_const(p, 1)); /* where there is none, there are no tiles */
+    const Ix *inverse = ix_div(p, ix_const(p, UINT32_MAX), one);
+    return (Divisor){uniform32(&on->w, n), uniform32(&on->w, inverse)};
+}
+
+/* *at / n of what is below 2^31; *at: what is left. The first quotient is right, or 1 too small. */
+static Val cut(On *on, Val *at, Divisor d) {
     Lower *l = on->l;
-    Val q = LLVMBuildUDiv(l->b, *at, n, "");
-    *at = LLVMBuildSub(l->b, *at, LLVMBuildMul(l->b, q, n, ""), "");
-    return q;
+    if (!d.inverse) {
+        Val all = LLVMBuildUDiv(l->b, *at, d.n, "");
+        *at = LLVMBuildSub(l->b, *at, LLVMBuildMul(l->b, all, d.n, ""), "");
+        return all;
+    }
+    Val wide = LLVMBuildMul(l->b, LLVMBuildZExt(l->b, *at, l->i64, ""),
+                            LLVMBuildZExt(l->b, d.inverse, l->i64, ""), "");
+    wide = LLVMBuildLShr(l->b, wide, LLVMConstInt(l->i64, 32, 0), "");
+    Val q = LLVMBuildTrunc(l->b, wide, l->i32, "");
+    Val left = LLVMBuildSub(l->b, *at, LLVMBuildMul(l->b, q, d.n, ""), "");
+    Val more = LLVMBuildICmp(l->b, LLVMIntUGE, left, d.n, "");
+    *at = LLVMBuildSelect(l->b, more, LLVMBuildSub(l->b, left, d.n, ""), left, "");
+    return LLVMBuildAdd(l->b, q, LLVMBuildZExt(l->b, more, l->i32, ""), "");
+}
+
+/* Of the batches of a section: its raster, or what is left of them. */
+static Divisor section_divisor(On *on, Val batch, int raster) {
+    Lower *l = on->l;
+    IxPool *p = on->o.t->ix;
+    Val left = LLVMBuildSub(l->b, uniform32(&on->w, batches(on)), batch, "");
+    Val few = LLVMBuildICmp(l->b, LLVMIntULT, left, i32c(l, raster), "");
+    Divisor all = divisor(on, ix_const(p, raster));
+    all.n = LLVMBuildSelect(l->b, few, left, all.n, "");
+    if (!all.inverse) return all;
+    Divisor rest = divisor(on, ix_mod(p, batches(on), ix_const(p, raster)));
+    all.inverse = LLVMBuildSelect(l->b, few, rest.inverse, all.inverse, "");
+    return all;
 }
 
 /* A bound of j at a row, i64. */
@@ -83,22 +123,27 @@ static void bounds_of(On *on, Val a, int n) {
 
 void on_bounds_of_group(On *on) {
     Lower *l = on->l;
-    OnRange all = {on->first, on->end, on->whole, on->beyond};
+    OnRange all = {.first = on->first, .end = on->end, .whole = on->whole, .beyond = on->beyond};
     Val least = on->lo_least, most = on->hi_most;
     on->mine = all;
-    if (!on->by_group) return;
+    if (!on->by_group) {
+        on_part_bounds(on, &on->mine, on->hi_rows);
+        return;
+    }
     Val row = on_rows_by(on, 64);
     row = LLVMBuildAdd(l->b, on->row0, LLVMBuildZExt(l->b, row, l->i64, ""), "");
     bounds_of(on, row, 64);
     Val none = LLVMBuildICmp(l->b, LLVMIntSLT, last_row(on), row, "");
-    on->mine = (OnRange){on->first, on->end, on->whole, on->beyond};
+    on->mine =
+        (OnRange){.first = on->first, .end = on->end, .whole = on->whole, .beyond = on->beyond};
     on->mine.end = LLVMBuildSelect(l->b, none, on->first, on->end, "");
+    on_part_bounds(on, &on->mine, on->hi_rows);
     on->first = all.first, on->end = all.end, on->whole = all.whole, on->beyond = all.beyond;
     on->lo_least = least, on->hi_most = most;
 }
 
 OnRanges on_ranges(const On *on) {
-    OnRange all = {on->first, on->end, on->whole, on->beyond};
+    OnRange all = {.first = on->first, .end = on->end, .whole = on->whole, .beyond = on->beyond};
     return (OnRanges){all, on->mine, on->lo_least, on->hi_most};
 }
 
@@ -112,7 +157,7 @@ void on_set_ranges(On *on, const OnRanges *r) {
 void on_set_bounds(On *on, Val lo, Val lo_most, Val hi_least, Val hi) {
     Lower *l = on->l;
     Val n = i32c(l, on->t.j), up = i32c(l, on->t.j - 1);
-    on->lo_least = lo, on->hi_most = hi;
+    on->lo_least = lo, on->hi_most = on->hi_rows = hi;
     on->first = LLVMBuildUDiv(l->b, lo, n, "");
     on->end = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, hi, up, ""), n, "");
     on->whole = LLVMBuildUDiv(l->b, LLVMBuildAdd(l->b, lo_most, up, ""), n, "");
@@ -158,20 +203,18 @@ void on_place(On *on, Val tile) {
     IxPool *p = l->t->ix;
     int raster = l->s->raster > 1 ? l->s->raster : 1;
     Val at = tile, tiles = uniform32(&on->w, row_tiles(on));
-    Val section = cut(on, &at, uniform32(&on->w, ix_mul(p, row_tiles(on), ix_const(p, raster))));
+    Val section = cut(on, &at, divisor(on, ix_mul(p, row_tiles(on), ix_const(p, raster))));
     Val batch = LLVMBuildMul(l->b, section, i32c(l, raster), "");
     Val m = at;
     if (raster > 1) {
-        Val left = LLVMBuildSub(l->b, uniform32(&on->w, batches(on)), batch, "");
-        Val few = LLVMBuildICmp(l->b, LLVMIntULT, left, i32c(l, raster), "");
-        m = cut(on, &at, LLVMBuildSelect(l->b, few, left, i32c(l, raster), ""));
+        m = cut(on, &at, section_divisor(on, batch, raster));
         batch = LLVMBuildAdd(l->b, batch, at, "");
     }
     if (on->hi_moves == 1) m = LLVMBuildSub(l->b, LLVMBuildSub(l->b, tiles, i32c(l, 1), ""), m, "");
     for (int k = on->t.nbatches - 1; k >= 0; k--) {
         int a = on->t.batch[k];
         Val rest = batch;
-        if (k) batch = cut(on, &rest, uniform32(&on->w, l->t->axes.v[a].extent));
+        if (k) batch = cut(on, &rest, divisor(on, l->t->axes.v[a].extent));
         wg_open_one(&on->w, a, LLVMBuildZExt(l->b, rest, l->i64, ""));
     }
     on->row0 = LLVMBuildZExt(l->b, LLVMBuildMul(l->b, m, i32c(l, on->t.out.m), ""), l->i64, "");

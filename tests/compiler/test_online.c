@@ -50,8 +50,9 @@ static int count(const char *text, const char *what) {
     return n;
 }
 
-/* A thread has 64 elements of a block; code is made for a first block, masked ones and others. */
-enum { ELEMENTS = 64, BLOCKS = 3 };
+/* A thread has 64 elements of a block; code is made for a first block, half of one, the block after
+ * that, and others. */
+enum { ELEMENTS = 64, BLOCKS = 4, FIRST = 2, HALF = ELEMENTS / 2 };
 
 typedef struct Row {
     const char *argument;
@@ -63,7 +64,7 @@ typedef struct Row {
 } Row;
 
 static const Row rows[] = {
-    {"z[i, j]", "bf16", false, BLOCKS - 1, true, 0, BLOCKS},
+    {"z[i, j]", "bf16", false, BLOCKS - FIRST, true, 0, BLOCKS},
     {"30 * tanh(z[i, j] / 30)", "bf16", false, BLOCKS, false, 0, 1},
     {"30 * tanh(z[i, j] / 30)", "bf16", true, BLOCKS, false, 0, BLOCKS}, /* its maximum is seen */
     {"50 * tanh(z[i, j] / 50)", "bf16", false, BLOCKS, false, 0, 1},
@@ -73,16 +74,16 @@ static const Row rows[] = {
     {"5 * sigmoid(z[i, j])", "bf16", false, BLOCKS, false, 0, 1},
     {"5 * erf(z[i, j])", "bf16", false, BLOCKS, false, 0, 1},
     /* the functions alone branch, and frames besides */
-    {"30 * tanh(z[i, j] / 30) - 0.1 * (i - j)", "bf16", false, 2 * BLOCKS - 1, true, 0, BLOCKS},
+    {"30 * tanh(z[i, j] / 30) - 0.1 * (i - j)", "bf16", false, 2 * BLOCKS - FIRST, true, 0, BLOCKS},
     {"max(min(z[i, j], 9), -9)", "bf16", false, 0, false, 1, 1},
-    {"max(min(z[i, j], 90), -90)", "bf16", false, BLOCKS - 1, true, 1, BLOCKS},
+    {"max(min(z[i, j], 90), -90)", "bf16", false, BLOCKS - FIRST, true, 1, BLOCKS},
     /* exact where it is compared */
-    {"select(tanh(z[i, j]) > 0.5, z[i, j], 0)", "bf16", false, BLOCKS - 1, true, 0, BLOCKS},
+    {"select(tanh(z[i, j]) > 0.5, z[i, j], 0)", "bf16", false, BLOCKS - FIRST, true, 0, BLOCKS},
 };
 
 /* Shuffles join the four threads of each of two rows: of sums at the end, of frames that stay in
- * the first block (in either way of functions near 0), of others after every block. */
-enum { SHUFFLES = 4 * (2 + 2) };
+ * first blocks (in either way of functions near 0), of others after every block. */
+enum { SHUFFLES = 4 * (2 + 2 * FIRST) };
 
 static void instructions(void **state) {
     (void)state;
@@ -90,11 +91,11 @@ static void instructions(void **state) {
         const Row *x = &rows[k];
         char *ptx = ptx_of(x->type, x->argument, x->log_sum);
         int votes = count(ptx, "vote.sync.any"), shuffles = count(ptx, "shfl.sync.bfly");
-        int maxima = count(ptx, "max.NaN.f32") - x->own * BLOCKS * 64;
+        int maxima = count(ptx, "max.NaN.f32") - x->own * (BLOCKS * ELEMENTS - HALF);
         if (votes != x->votes) fail_msg("%s: %d votes", x->argument, votes);
         if ((shuffles > SHUFFLES) != x->moves) fail_msg("%s: %d shuffles", x->argument, shuffles);
         /* in the first block also in the other way */
-        if ((maxima < 3 * ELEMENTS) != (x->maxima == 1))
+        if ((maxima < 4 * ELEMENTS - HALF) != (x->maxima == 1))
             fail_msg("%s: %d maxima", x->argument, maxima);
         free(ptx);
     }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Attention whose keys are bounded by affine conditions, on the emulated device (ctest: emu_online):
 # right at lengths that cut blocks in all ways, when CTAs go from tile to tile; products are made of
-# the blocks that a group of 64 rows needs, and of no others; elements that are out are masked once.
+# the blocks, and halves of blocks, that a group of 64 rows needs, and of no others; elements that are
+# out are masked once.
 set -u
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -55,26 +56,28 @@ bad=$((bad + $(grep -c '^CASE.* exit [1-9]' out)))
 grep -B2 '^CASE.* exit [1-9]' out | cut -c1-300 | head -n 30
 [ "$(grep -c '^CASE' out)" = "$(wc -l < cases)" ] || { tail -n 3 out; exit 1; }
 
-# ---- blocks that a group needs ----
-blocks() { # COUNT PROGRAM VARIANT S T: of 64 rows by the variant's block, scores and products
+# ---- blocks that a group needs, and halves of them ----
+quarters() { # COUNT PROGRAM VARIANT S T: of 64 rows by the variant's block: half of its scores, or of its products
     local block=${3#*x}
     checks=$((checks + 1))
     FK_EMU_STATS=1 FK_EMU_SMS=1 "$build/fkrun" --device=emu --variant="online_$3" -s B=1 -s H=1 -s S="$4" -s T="$5" \
         "$2.fkm" > out 2> said || { cat out said; exit 1; }
-    local want=$(($1 * 4 * 64 * ${block%%_*} * 64))
+    local want=$(($1 * 64 * ${block%%_*} * 64))
     grep -q "^emu: tensor op=wgmma .* flops=$want\$" said && return
     bad=$((bad + 1))
     echo "WRONG: $2 $3 S=$4 T=$5 makes no $want:"
     grep tensor said
 }
-blocks 12 full 192x128_persistent_pingpong 192 512
-blocks 4 causal 192x128_persistent_pingpong 192 192    # 1, 1, 2 of 2
-blocks 12 causal 192x128_persistent_pingpong 384 384   # and 2, 3, 3 of 3
-blocks 2 causal 128x128_lag32_persistent 128 128
-blocks 2 above 192x128_persistent_pingpong 192 128     # 1, 1, 0
-blocks 5 above 192x128_persistent_pingpong 192 256     # 2, 2, 1
-blocks 10 steep 128x128_lag32_persistent 256 512       # 1, 2, 3, 4
-blocks 2 below 128x80_lag16 128 80                     # rows that need none: the group makes none
+quarters 48 full 192x128_persistent_pingpong 192 512
+quarters 13 causal 192x128_persistent_pingpong 192 192  # 1, 1, 2 of 2 blocks: halves of 64 columns but for the
+quarters 43 causal 192x128_persistent_pingpong 384 384  # products of an only block; and 2, 3, 3 of 3
+quarters 7 causal 128x128_lag32_persistent 128 128
+quarters 21 causal 128x128_lag32 256 256                # 1, 1, 2, 2
+quarters 8 above 192x128_persistent_pingpong 192 128    # 1, 1, 0
+quarters 20 above 192x128_persistent_pingpong 192 256   # 2, 2, 1: whole ones at lower bounds
+quarters 40 steep 128x128_lag32_persistent 256 512      # 1, 2, 3, 4
+quarters 22 window 128x128_lag32_persistent 256 256     # 1, 1, 2, 2; what follows a half is cut, too
+quarters 8 below 128x80_lag16 128 80                    # rows that need none: the group makes none
 
 # ---- masks ----
 counted() { # LINES OPERATOR COUNT PROGRAM: of its kernel
