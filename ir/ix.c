@@ -258,7 +258,7 @@ static void split_by(IxPool *p, const Ix *x, int64_t b, const Ix **whole, const 
     *rest = sum_of(p, r, nr);
 }
 
-static int64_t gcd64(int64_t a, int64_t b) {
+int64_t ix_gcd(int64_t a, int64_t b) {
     while (b) {
         int64_t t = a % b;
         a = b;
@@ -273,7 +273,7 @@ static const Ix *div_rest(IxPool *p, const Ix *rest, int64_t b) {
     int n = ix_terms(p, rest, &t);
     int64_t g = b;
     for (int i = 0; i < n; i++)
-        if (t[i].atom) g = gcd64(g, t[i].coef);
+        if (t[i].atom) g = ix_gcd(g, t[i].coef);
     if (g > 1) {
         for (int i = 0; i < n; i++) t[i].coef = t[i].atom ? t[i].coef / g : floor_div(t[i].coef, g);
         return ix_div(p, sum_of(p, t, n), ix_const(p, b / g));

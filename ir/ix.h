@@ -125,5 +125,6 @@ void ix_print(Str *out, const Ix *x, const IxNames *names);
 
 int64_t floor_div(int64_t a, int64_t b); /* b > 0 */
 int64_t floor_mod(int64_t a, int64_t b);
+int64_t ix_gcd(int64_t a, int64_t b); /* both >= 0; that of 0 and b is b */
 
 #endif

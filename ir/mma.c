@@ -220,7 +220,7 @@ static bool cut_pieces(const Schedule *s, MmaTiles *w, Str *why) {
     return true;
 }
 
-static bool read_promote(const Schedule *s, MmaTiles *w, Str *why) {
+static bool read_promote(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
     int acc = w->blocks * w->width / 2, partial = 0;
     if (!s->promote && (s->pieces || s->sets || s->turns))
         return no(why, "pieces, sets and turns are for promotion");
@@ -233,6 +233,11 @@ static bool read_promote(const Schedule *s, MmaTiles *w, Str *why) {
         partial = w->sets * w->piece_blocks * w->piece_n / 2;
     }
     w->promote = s->promote > 0;
+    if (m->nest.strips.loop && (!w->promote || m->nest.strips.size % s->promote))
+        return no(why,
+                  "blocks of %lld of k are scaled when they are promoted, whole stages of them",
+                  (long long)m->nest.strips.size);
+    if (m->nest.strips.loop) partial += mma_strip_regs(m, w) * (1 + w->sets);
     if (acc + partial > w->mma_regs - 24)
         return no(why, "%d accumulators in %d registers", acc + partial, w->mma_regs);
     return true;
@@ -314,7 +319,7 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
         !tma_begins(m, false, &w->b, why))
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
-    if (!read_promote(s, w, why)) return false;
+    if (!read_promote(s, m, w, why)) return false;
     if (!mma_read_slabs(t, s, m, w, why)) return false;
     if (s->dynamic) return no(why, "tiles are not handed out here");
     if (w->over) return no(why, "slabs over factors are not built here");
@@ -349,9 +354,11 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *w
     t = m->nest.t;
     if (!mma_find_in(t, rows, cols, m, why)) return false;
     w->made = m->a.made || m->b.made;
+    if (s->grouped && m->nest.strips.loop) return no(why, "blocks of k are scaled in one tile");
     if (s->grouped && !mma_read_grouped(s, m, w, why)) return false;
     if (s->mul == MUL_mma)
         return (!w->made || no(why, "factors are made for wgmma alone")) &&
+               (!m->nest.strips.loop || no(why, "blocks of k are scaled with wgmma alone")) &&
                read_stages(s, m, w, why) && mma_sync_fits(t, s, m, w, why) &&
                holds_turns(m, w, why);
     return mma_read_roles(s, 2, w, why) &&

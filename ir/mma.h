@@ -20,6 +20,9 @@
  * batches, with one type of the two factors that it is rounded to (mma_made.c). Threads compute it
  * into the stage, K-major.
  *
+ * The sum over k may be a sum over blocks of k, whole stages, of what is made of the sum over one:
+ * scaled by factors that are the same for all of a block (mma_strips.c).
+ *
  * One of the factors may be a vector. Where k is its last dimension it has no dimension of rows;
  * else the last takes their place.
  */
@@ -58,6 +61,20 @@ typedef struct MmaBlock {
     int size, axis, number; /* size 0: there is no such block */
 } MmaBlock;
 
+/* Sums over blocks of k (mma_strips.c): of each sum, what is carried, what is stepped, and the sum
+ * over a block that this is made of. */
+typedef struct MmaStrips {
+    const TInst *loop; /* over blocks, the one over k stands before it; NULL: there are none */
+    int axis;          /* numbers the blocks */
+    int64_t size;      /* elements of k of one */
+    int carry[MMA_SUMS], step[MMA_SUMS], partial[MMA_SUMS];
+    VEC(const TInst *) free;   /* what steps need that is made of no sum, in its order */
+    VEC(const TInst *) scaled; /* and ops on what is made of one */
+} MmaStrips;
+
+/* The program, or the view of it that has a loop over k; NULL with a reason. */
+const TProg *mma_strips(const TProg *t, MmaStrips *strips, Str *why);
+
 /* A view of a program (mma_nest.c): itself where it has no loops around that over k. */
 typedef struct MmaNest {
     const TProg *t;
@@ -66,6 +83,7 @@ typedef struct MmaNest {
                             what follows is done once a block; NULL: none */
     int before, rest;    /* body: so many instructions stood before the loops; before `blocks` */
     MmaBlock block[2];
+    MmaStrips strips;
 } MmaNest;
 
 bool mma_nest(const TProg *t, MmaNest *nest, Str *why);
@@ -161,10 +179,11 @@ typedef struct MmaTiles {
      * piece_n columns, of which `sets` partial sums have registers. */
     bool promote;
     int pieces, sets, piece_blocks, piece_n;
-    MmaSmem a, b;             /* the factors in a stage, a before b */
-    int blocks, width;        /* of a group's accumulator: blocks of 64 rows, and columns: those of
-                                 each sum one after the other */
-    int stage_bytes;          /* of both */
+    int strip_group;   /* of blocks of k: columns side by side that are scaled alike; 0: none are */
+    MmaSmem a, b;      /* the factors in a stage, a before b */
+    int blocks, width; /* of a group's accumulator: blocks of 64 rows, and columns: those of
+                          each sum one after the other */
+    int stage_bytes;   /* of both */
     int pair_rows, pair_cols; /* CTAs of a cluster along each: 1, or 2 in one of them */
     /* What goes through shared memory after the loop: `chunk` columns of all stores and loads are
      * worked on together; a group has `ring` chunks. Stores lie over loads. */

@@ -48,7 +48,7 @@ static bool pointwise(const TProg *t, const Mma *m, Str *why) {
     for (int k = 0; k < t->body.inst.n; k++) {
         const TInst *i = t->body.inst.v[k];
         if (i->kind == T_GUARD) return no(why, "a guard");
-        if (i->kind == T_LOOP && i != m->loop && i != m->nest.blocks)
+        if (i->kind == T_LOOP && i != m->loop && i != m->nest.blocks && i != m->nest.strips.loop)
             return no(why, "a second loop");
         if (i->kind != T_STORE) continue;
         const TTensor *x = &t->tensors.v[i->tensor];
@@ -152,7 +152,9 @@ static bool find_factors(const TProg *t, int rows, Mma *m, Str *why) {
     Str loads = {0}, made = {0}, other = {0};
     Mma as = *m;
     bool is = find_loaded(t, rows, m, &loads);
-    if (!is) {
+    if (!is && m->nest.strips.loop) {
+        str_add(why, str_get(&loads));
+    } else if (!is) {
         *m = as;
         is = mma_made(t, m, &made);
         bool all = !is && (m->sums > 1 || mma_products(t, m->loop, &x, &other));
@@ -162,6 +164,19 @@ static bool find_factors(const TProg *t, int rows, Mma *m, Str *why) {
     str_free(&loads);
     str_free(&made);
     return is;
+}
+
+/* The sums are those over blocks, in the order of the products. */
+static bool strips_carry(Mma *m, Str *why) {
+    MmaStrips *s = &m->nest.strips, was = *s;
+    for (int n = 0; n < m->sums; n++) {
+        int at = 0;
+        while (at < m->sums && was.partial[at] != m->carry[n]) at++;
+        if (at == m->sums) return no(why, "a sum over blocks is of something else");
+        s->partial[n] = was.partial[at], s->step[n] = was.step[at], s->carry[n] = was.carry[at];
+    }
+    for (int n = 0; n < m->sums; n++) m->carry[n] = s->carry[n];
+    return true;
 }
 
 /* Of the view m->nest. */
@@ -174,6 +189,7 @@ bool mma_find_in(const TProg *t, int rows, int cols, Mma *m, Str *why) {
     m->sums = m->loop->carries.n;
     if (m->sums) m->carry[0] = m->loop->carries.v[0].id;
     if (!find_factors(t, rows, m, why)) return false;
+    if (m->nest.strips.loop && !strips_carry(m, why)) return false;
     if (m->a.vector && m->b.vector) return no(why, "both factors are vectors");
     return pointwise(t, m, why) && find_blocks(m, why) && of_factors(t, m, why);
 }

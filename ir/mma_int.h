@@ -44,6 +44,13 @@ bool mma_read_split(const Schedule *s, MmaTiles *w, Str *why);
 /* The rest of a schedule for mma.sync (mma_sync.c). */
 bool mma_sync_fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why);
 
+/* What there are of elements that `loop`, over those of a block of so many, and axis `number`, over
+ * blocks, walk together; number -1: of one block. NULL: not known. */
+const Ix *mma_cut_extent(const TProg *t, const TInst *loop, int64_t elements, int number);
+
+/* How a tile's blocks of k are scaled, and registers for what a thread scales a stage by. */
+int mma_strip_regs(const Mma *m, MmaTiles *w);
+
 /* Do tiles hold whole blocks of what is reduced (mma_nest.c)? */
 bool mma_fits_blocks(const Mma *m, MmaTiles *w, bool pingpong, Str *why);
 /* Shared memory that reductions of rows need, behind all else. */

@@ -81,7 +81,7 @@ static int find_number(const TProg *t, const TBlock *b, int inner, int64_t size)
 }
 
 /* What there are of elements, told by the end of the loop: min(E - size*number, size), or size. */
-static const Ix *extent_of(const TProg *t, const TInst *loop, int64_t elements, int number) {
+const Ix *mma_cut_extent(const TProg *t, const TInst *loop, int64_t elements, int number) {
     IxPool *p = t->ix;
     const Ix *size = ix_const(p, elements), *e = NULL;
     if (number < 0) return loop->hi == size ? size : NULL;
@@ -106,7 +106,7 @@ static bool read_loop(Nest *x, int k, Str *why) {
         return no(why, "the loop over %s is not of a block", name);
     x->size[k] = (int)size;
     x->number[k] = find_number(t, &loop->body, loop->axis, size);
-    x->extent[k] = extent_of(t, loop, size, x->number[k]);
+    x->extent[k] = mma_cut_extent(t, loop, size, x->number[k]);
     if (!x->extent[k]) return no(why, "the loop over %s does not cover its block", name);
     if (k && loop->carries.n) return no(why, "the loop over %s carries values", name);
     return true;
@@ -269,8 +269,11 @@ static bool copy_all(const Nest *x, Str *why) {
 
 bool mma_nest(const TProg *t, MmaNest *to, Str *why) {
     Arena *a = t->arena;
+    MmaStrips strips;
+    if (!(t = mma_strips(t, &strips, why))) return false;
     Nest x = {.from = t, .to = to};
-    *to = (MmaNest){.t = t, .rest = t->body.inst.n, .axis = ARENA_ARRAY(a, int, t->axes.n)};
+    *to = (MmaNest){
+        .t = t, .rest = t->body.inst.n, .axis = ARENA_ARRAY(a, int, t->axes.n), .strips = strips};
     for (int k = 0; k < t->axes.n; k++) to->axis[k] = k;
     if (!find_loops(&x)) return true;
     if (x.n > LOOPS) return no(why, "%d loops in one another", x.n + 1);

@@ -212,8 +212,9 @@ static void find_candidates(Group *gr) {
         bool work = n->kind == N_OP || n->kind == N_REDUCE;
         gr->store[i] = gr->must[i] && n->kind != N_INPUT;
         bool cheap = n->type == DT_bool || !reads_memory(gr, n);
-        gr->candidate[i] =
-            work && !gr->must[i] && (n->kind == N_REDUCE || (uses[i] > 1 && !cheap && !thin[i]));
+        bool part = gr->fuse && uses[i] == 1 && group_is_block_sum(g, n);
+        gr->candidate[i] = work && !part && !gr->must[i] &&
+                           (n->kind == N_REDUCE || (uses[i] > 1 && !cheap && !thin[i]));
         if (gr->candidate[i] || (work && !gr->fuse && uses[i])) gr->store[i] = true;
     }
 }

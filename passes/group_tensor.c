@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+enum { STAGE = 128 }; /* bytes of k */
+
 static bool half(DType t) {
     return t == DT_bf16 || t == DT_f16;
 }
@@ -44,6 +46,25 @@ static bool find_made(const Walk *w, const Point *p, int *made) {
     return type != DT_none && (!*made || !w->gr->online[p->node->id]);
 }
 
+static bool is_fp8(const Node *n) {
+    return dtype_class(n->type) == DC_REAL && dtype_bits(n->type) == 8;
+}
+
+/* Factors of fp8 as they lie in memory. */
+static bool narrow(const Walk *w, const Point *p) {
+    bool all = w->gr->target->has & TGT_W;
+    for (int k = 0; k < 2; k++) all &= is_fp8(p->in[k]->node) && group_walk_loaded(w, p->in[k]);
+    return all;
+}
+
+bool group_is_block_sum(const Graph *g, const Node *n) {
+    int64_t block;
+    return n->kind == N_REDUCE && n->red == RED_contract && n->rank && n->naxes == n->rank + 1 &&
+           n->nin - n->where == 2 && n->roles[n->rank - 1] == 'b' &&
+           is_fp8(g->nodes.v[n->in[0].node]) && is_fp8(g->nodes.v[n->in[1].node]) &&
+           ix_is_const(n->axes[n->rank].extent, &block) && block % STAGE == 0;
+}
+
 double group_share_of(const Walk *w, const Node *n, int k) {
     enum { TILE = 256 };
     double all = 1;
@@ -56,15 +77,17 @@ bool group_on_tensor_cores(const Walk *w, const Point *p, int *made) {
     const Group *gr = w->gr;
     const Node *n = p->node;
     *made = 0;
-    if (!(gr->target->has & (TGT_W | TGT_M)) || gr->strict || n->nin != 2 || n->where) return false;
-    if (!find_made(w, p, made) || (*made && !(gr->target->has & TGT_W))) return false;
+    if (!(gr->target->has & (TGT_W | TGT_M)) || gr->strict || n->nin - n->where != 2) return false;
+    bool fp8 = narrow(w, p), block = fp8 && group_is_block_sum(gr->g, n);
+    if (n->where && !block) return false;
+    if (!fp8 && (!find_made(w, p, made) || (*made && !(gr->target->has & TGT_W)))) return false;
     const GroupStep *s = w->block;
     if (s && !(gr->target->has & TGT_W)) return false; /* blocks that are reduced are wgmma's */
     if (s && group_same_domain(n, gr->g->nodes.v[s->inner]) &&
         group_same_map(p->map, s->cover, n->rank))
         return true;
     const Node *root = gr->g->nodes.v[w->memo->root.v[0]];
-    for (int i = 0; i < n->rank; i++) {
+    for (int i = 0; i < n->rank - block; i++) {
         int axis;
         if (!ix_is_axis(p->map[i], &axis) || axis >= root->rank) return false;
     }

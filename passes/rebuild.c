@@ -186,12 +186,13 @@ static const FactList *facts_of(Facts *f, Graph *g, const Ix *const *extents, in
     return (const FactList *)*slot;
 }
 
-static void check_read(Facts *f, Graph *g, const Ix *const *extents, int nax, Operand *o) {
+static void check_read(Facts *f, Graph *g, const Ix *const *extents, int nax, const IxVec *guards,
+                       Operand *o) {
     const Node *to = g->nodes.v[o->node];
     for (int d = 0; d < to->rank; d++) {
         const Ix *dim = to->axes[d].extent, *x = o->map[d];
         if (o->checked >> d & 1) continue;
-        BoundResult b = infer_bound(g, x, dim, extents, nax, NULL, 0);
+        BoundResult b = infer_bound(g, x, dim, extents, nax, guards->v, guards->n);
         if (b.bound == BOUND_PROVED) continue;
         bool inside = b.bound == BOUND_LAUNCH;
         if (inside) {
@@ -206,7 +207,7 @@ static void check_read(Facts *f, Graph *g, const Ix *const *extents, int nax, Op
 
 void rb_check_reads(Graph *g, const Node *at, int nax, Operand *o) {
     Facts f = {0};
-    check_read(&f, g, rb_extents(g, at, nax), nax, o);
+    check_read(&f, g, rb_extents(g, at, nax), nax, &(IxVec){0}, o);
     arena_free(&f.arena);
 }
 
@@ -310,7 +311,12 @@ static void check_reads(Graph *g) {
     for (int i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.v[i];
         const Ix **extents = rb_extents(g, n, n->naxes);
-        for (int k = 0; k < n->nin; k++) check_read(&f, g, extents, n->naxes, &n->in[k]);
+        IxVec guards = {0};
+        bool exact;
+        for (int k = n->nin - 1; k >= 0; k--) {
+            check_read(&f, g, extents, n->naxes, &guards, &n->in[k]);
+            if (n->where && k == n->nin - 1) infer_conjuncts(g, &n->in[k], &guards, &exact);
+        }
     }
     arena_free(&f.arena);
 }

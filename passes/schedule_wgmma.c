@@ -346,7 +346,8 @@ const Ix *schedule_wgmma(PassCtx *cx, Step *step) {
     Gemm g = {0};
     if (!(cx->target->has & TGT_W) || cx->strict || !gemm_find(step, &g)) return NULL;
     g.sms = cx->target->sms;
-    g.sums = g.made ? MADE : g.m.size == 2 ? WIDE : cx->fast_accum ? FP8 : PROMOTED;
+    bool strips = g.m.nest.strips.loop, narrow = g.m.size == 1;
+    g.sums = g.made ? MADE : strips || (narrow && !cx->fast_accum) ? PROMOTED : narrow ? FP8 : WIDE;
     Candidate *c = ARENA_ARRAY(cx->arena, Candidate, TILES + MADE_TILES + BETWEEN);
     int n = 0;
     g.whole = cx->invariant;

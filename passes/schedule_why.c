@@ -32,6 +32,15 @@ static bool multiplies(const TInst *loop) {
     return false;
 }
 
+/* Are the two loops one over k, in blocks? */
+static bool of_strips(const TProg *t) {
+    MmaStrips strips;
+    Str why = {0};
+    bool is = !mma_strips(t, &strips, &why) || strips.loop;
+    str_free(&why);
+    return is;
+}
+
 const char *schedule_why(const PassCtx *cx, const Step *step) {
     const TInst *loop = first_loop(&step->tile->body),
                 *inner = loop ? first_loop(&loop->body) : NULL;
@@ -43,6 +52,7 @@ const char *schedule_why(const PassCtx *cx, const Step *step) {
     Online o;
     Mma m;
     Str why = {0};
+    if (inner && of_strips(step->tile)) inner = NULL;
     if (inner) schedule_with_group(step->tile, &why);
     bool is = false;
     if (!why.n)

@@ -279,6 +279,7 @@ int tb_reduction(TileBuild *b, int node, const Ix *const *map) {
         for (int a = 0; a < m->naxes; a++) own[a] = a < n->rank ? member[i].map[a] : axes[a];
         steps[i] = (TileStep){m, m->where && !m->exact, carry[i], own};
     }
+    for (int i = 0; i < count && count > 1; i++) want_operands(b, &steps[i]);
     inside(b, steps, count);
     tb_steps(b, steps, count);
     for (int l = levels - 1; l >= 0; l--) {

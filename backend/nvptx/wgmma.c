@@ -154,12 +154,12 @@ static Ring mma_tile(Wg *w, Val item, Ring r) {
     Work work = wg_work(w, item);
     Val tile = work.tile;
     Acc acc = wg_acc(w);
-    Val last, row0, col0;
-    bool full = acc.n >= FULL_HOUSE;
+    Val last, row0 = NULL, col0 = NULL;
+    bool full = acc.n >= FULL_HOUSE || w->m.nest.strips.loop; /* these ask for the tile */
     if (full) wg_decode(w, tile, &row0, &col0);
     if (l->s->pingpong) wg_turn_wait(w);
-    Ring end =
-        w->t.promote ? wg_promote(w, &work, r, &acc, &last) : multiply(w, &work, r, &acc, &last);
+    Ring end = w->t.promote ? wg_promote(w, &work, r, row0, col0, &acc, &last)
+                            : multiply(w, &work, r, &acc, &last);
     if (l->s->pingpong) {
         wg_turn_pass(w);
         end = ring_skip(w, end);

@@ -1,10 +1,11 @@
 /* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
- * wgmma_promote.c (with partial sums), wgmma_ring.c (stages), wgmma_load.c (who loads),
- * wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA), wgmma_make.c (where threads
- * make factors), wgmma_out.c (after the loop), wgmma_reduce.c, wgmma_reduce_rows.c (reductions of
- * it), wgmma_store.c and wgmma_bring.c (stores and loads there through shared memory), wgmma_slab.c
- * (who copies those), wgmma_split.c (parts of a tile), wgmma_tile.c (which tile, where its elements
- * lie), wgmma_guard.c (launch), wgmma_grouped.c (products with tiles of their own). */
+ * wgmma_promote.c (with partial sums), wgmma_strips.c (scales of those), wgmma_ring.c (stages),
+ * wgmma_load.c (who loads), wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA),
+ * wgmma_make.c (where threads make factors), wgmma_out.c (after the loop), wgmma_reduce.c,
+ * wgmma_reduce_rows.c (reductions of it), wgmma_store.c and wgmma_bring.c (stores and loads there
+ * through shared memory), wgmma_slab.c (who copies those), wgmma_split.c (parts of a tile),
+ * wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch), wgmma_grouped.c
+ * (products with tiles of their own). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -41,6 +42,8 @@ typedef struct Wg {
     Val desc_a, desc_b; /* of stage 0: low words */
     Val row, col;       /* i32: of the thread's first element in the tile */
     Val *set[2];        /* partial sums of a piece */
+    int strip_rows, strip_cols; /* rows, columns or groups of them that are scaled, of a thread */
+    Val *scales;                /* of the stage whose last piece is pending after the loop */
     bool direct;        /* what is emitted now stores from registers whatever the schedule says */
     bool inside;        /* all columns of what is emitted now are there */
     Val product;        /* with `grouped`, uniform, i32: which one the tile is of */
@@ -143,8 +146,17 @@ Acc wg_no_sums(Wg *w, int cols, int regs);
 void wg_add_sum(Wg *w, Acc *acc, int carry, const Val *v);
 /* The main loop with partial sums (wgmma_promote.c), as multiply in wgmma.c; and what is pending
  * after it. */
-Ring wg_promote(Wg *w, const Work *k, Ring r, Acc *acc, Val *last);
+Ring wg_promote(Wg *w, const Work *k, Ring r, Val row0, Val col0, Acc *acc, Val *last);
 void wg_promote_rest(Wg *w, Acc *acc, Val last);
+
+/* Blocks of k that are scaled (wgmma_strips.c), between open and close, at a tile's rows and
+ * columns. load: what scales a stage (i32), n values of any type; use: it is what scales now; add:
+ * what is made of the accumulator's registers from `first` on. */
+void wg_strips_open(Wg *w, Val row0, Val col0);
+void wg_strips_close(Wg *w);
+Val *wg_strips_load(Wg *w, Val stage, int *n);
+void wg_strips_use(Wg *w, Val *v);
+void wg_strips_add(Wg *w, Val *sum, const Val *set, int first, int n);
 
 void wg_emit_rows(Wg *w); /* what is the same along columns */
 /* All the rest, and the stores; row: i64, of the group's first row; col0: i64, of the tile. */
@@ -184,6 +196,8 @@ void wg_open_run(Wg *w, int axis, Val first, int n, bool together);
 /* The elements of the accumulator that a thread holds: group rows; n columns from col0 on. */
 void wg_open_rows(Wg *w, Val row0);
 void wg_open_cols(Wg *w, Val col0, int n);
+/* The first columns of n groups of `size`, the same for all threads. */
+void wg_open_col_groups(Wg *w, Val col0, int n, int size);
 
 /* Staged stores (wgmma_store.c). hold: keeps what one writes, of the open columns, which begin at
  * `from` of the chunk; flush: writes the chunk, which begins at column `col`; slot: i32, of the

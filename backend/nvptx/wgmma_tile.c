@@ -229,3 +229,9 @@ void wg_open_cols(Wg *w, Val col0, int count) {
     Val left = w->inside ? NULL : left_of(w, w->m.cols, w->t.n, first);
     place(w, w->m.cols, first, left, n, step)->pairs = true;
 }
+
+void wg_open_col_groups(Wg *w, Val col0, int n, int size) {
+    int64_t *step = ARENA_ARRAY(w->l->arena, int64_t, n);
+    for (int i = 0; i < n; i++) step[i] = (int64_t)i * size;
+    place(w, w->m.cols, col0, left_of(w, w->m.cols, w->t.n, col0), n, step);
+}

@@ -157,6 +157,8 @@ def put(row, r):
         note += " util" + "".join(f" {100 * r[s]:.1f} %" for s in ("util", "their util") if s in r)
     if "copy" in r:
         note += f" {100 * r['ours'] / r['copy']:.1f} % of a copy"
+    if "their scales" in r:
+        note += f" theirs with {r['their scales']} scales"
     if "their kernels" in r:
         note += f" kernels {r['variant'].count('+') + 1}, theirs {r['their kernels']}"
     if r["workspace"] > 1 << 20:

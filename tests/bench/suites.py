@@ -67,6 +67,7 @@ BARS = [
     Bar("fp8", "fast, they: tensor scales"),
     Bar("fp8", "promoted, row scales", least=0.97),
     Bar("fp8", "promoted, they: tensor scales"),
+    Bar("fp8block", "scales of 1 x 128 and 128 x 128", least=0.9),
     Bar("thin", "16 rows", least=1.0),
     Bar("thin", "K=16384", least=0.95),
     Bar("thin", "64 rows, gelu", least=0.99),
@@ -139,6 +140,11 @@ def suite_fp8(seed):
             for a in ("fast", "promoted") for s in ("row", "tensor")]
 
 
+def suite_fp8block(seed):
+    return [Row("fp8block", "scales of 1 x 128 and 128 x 128", "block_scaled", s, module="gemm_fp8block",
+                against="scaled_mm block") for s in ("4096x7168x2048", "8192x8192x8192")]
+
+
 def suite_thin(seed):
     return [Row("thin", "16 rows", "plain", "16x4096x4096", against="mm"),
             Row("thin", "K=16384", "plain", "512x512x16384", against="mm"),
@@ -168,7 +174,7 @@ def suite_sm80(seed):
 
 SUITES = {"nine": suite_nine, "orders": suite_orders, "unseen": suite_unseen, "gated": suite_gated,
           "swiglu": suite_swiglu, "qkv": suite_qkv,
-          "odd": suite_odd, "fp8": suite_fp8, "thin": suite_thin, "w4a16": suite_w4a16, "sm80": suite_sm80}
+          "odd": suite_odd, "fp8": suite_fp8, "fp8block": suite_fp8block, "thin": suite_thin, "w4a16": suite_w4a16, "sm80": suite_sm80}
 
 
 # ---- tensors, reference, the other side ----
@@ -273,6 +279,37 @@ def case_scaled(torch, row, maker):
     return c
 
 
+def blocks(torch, row):
+    """Scales of 1 x 128 of x and of 128 x 128 of w, and for each element."""
+    m, n, k = sizes(row)
+    sx = torch.rand(m, k // 128, device="cuda") + 0.5
+    sw = (torch.rand(n // 128, k // 128, device="cuda") + 0.5) / math.sqrt(k)
+    return sx, sw, sx.repeat_interleave(128, 1), sw.repeat_interleave(128, 0).repeat_interleave(128, 1)
+
+
+def case_block_scaled(torch, row, maker):
+    """Theirs with the same scales (of x column by column, as they ask), or with those of tensors where they
+    have none: which is said."""
+    m, n, k = sizes(row)
+    x, w = (torch.randn(v, k, device="cuda").to(torch.float8_e4m3fn) for v in (m, n))
+    sx, sw, each_x, each_w = blocks(torch, row)
+    want = (x.float() * each_x) @ (w.float() * each_w).t()
+    one = torch.ones((), device="cuda")
+
+    def scaled_mm(a, b):
+        return torch._scaled_mm(x, w.t(), scale_a=a, scale_b=b, out_dtype=torch.bfloat16, use_fast_accum=False)
+    scales, theirs_want, name = (sx.t().contiguous().t(), sw.t()), None, "block"
+    try:
+        scaled_mm(*scales)
+    except Exception as e:
+        print(f"scaled_mm with block scales: {e}")
+        scales, theirs_want, name = (one, one), x.float() @ w.float().t(), "tensor"
+    y = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    c = Case([x, w, sx, sw], [Out(y, want)], lambda: scaled_mm(*scales), theirs_want)
+    c.notes["their scales"] = name
+    return c
+
+
 def case_matvec(torch, row, maker):
     _, n, k = sizes(row)
     x, w = bf16(torch, k), bf16(torch, n, k, scale=2 / math.sqrt(k))
@@ -301,6 +338,7 @@ def case_w4a16(torch, row, maker):
 
 CASES = {"plain": case_plain, "gelu_bias": case_bias, "relu_bias": case_bias, "nn": case_order,
          "tn": case_order, "tt": case_order, "gated": case_gated, "scaled": case_scaled,
+         "block_scaled": case_block_scaled,
          "w4a16": case_w4a16, "swiglu": case_swiglu, "qkv": case_qkv,
          "matvec": case_matvec}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiled modules on the emulated device, checked against the reference (ctest: emu_examples,
 # emu_programs, emu_cases, emu_edges, emu_gemm, emu_vectors, emu_made, emu_unaligned, emu_reduce,
-# emu_states, emu_picks, emu_split, emu_rows, emu_edges80, emu_sync, emu_sums).
+# emu_states, emu_picks, emu_split, emu_rows, emu_edges80, emu_sync, emu_sums, emu_strips).
 #
 #     check.sh BUILD KIND [SECONDS]     KIND as above, without emu_; SECONDS: no new module after so long
 #
@@ -14,7 +14,7 @@
 # picks: attention where data leave out blocks, and how many. split: loops over j in parts, by force and by
 # the rule. rows: rows.fk, each variant by force at lengths that fill it, that do not, and ragged ones where it
 # takes them; one that never runs is a fault. sync: as gemm, of modules for sm_80 and sm_86. sums: as reduce, of
-# several products in one loop.
+# several products in one loop. strips: as reduce, of products whose scales are of blocks of k.
 set -u
 build=$(cd "$1" && pwd) what=$2 end=$(($(date +%s) + ${3:-100000}))
 cd "$(dirname "$0")/../.." || exit 1
@@ -218,6 +218,7 @@ reduce() { # FILE M N K M N K: the second with few multiprocessors
                 [[ $head == *" M="* ]] && size+=" -s M=$m"
                 [[ $head == *" N="* ]] && size+=" -s N=$n"
                 [[ $head == *" B="* ]] && size+=" -s B=2"
+                [[ $head == *" J="* ]] && size+=" -s J=3"
                 echo "--device=emu --check --check-seconds=5 $size --variant=$variant $mod" >> "$work/$to"
             done
         done
@@ -355,6 +356,7 @@ split) split ;;
 rows) rows ;;
 sync) sync ;;
 sums) reduce tests/gpu/sums.fk 72 136 80 264 136 144 ;;
+strips) reduce tests/gpu/strips.fk 72 136 272 264 136 656 ;;
 *) exit 2 ;;
 esac
 echo "$what on the emulated device: $pass passed, $fail failed, $skip skipped"

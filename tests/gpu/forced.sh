@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, after tests/gpu/pack.sh: every variant that a module of gemm.fk, orders.fk (for sm_90a
-# and for sm_80), fp8.fk and vectors.fk (as they are, and with --fast-accum), made.fk, matrices.fk, reduce.fk, states.fk, sums.fk, split.fk has, forced, at sizes that hang over
+# and for sm_80), fp8.fk and vectors.fk (as they are, and with --fast-accum), made.fk, matrices.fk, reduce.fk, states.fk, sums.fk, strips.fk, split.fk has, forced, at sizes that hang over
 # tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
 # padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
 # launches, bit for bit. What a variant does not take is skipped;
@@ -64,7 +64,9 @@ reduced() { # MODULE
         [[ $more == *" M="* ]] || absent+=M
         [[ $more == *" N="* ]] || absent+=N
         [[ $more == *" K="* ]] || absent+=K
+        [[ $more == *" J="* ]] && absent+=J
         [[ $more == *" B="* ]] && more='-s B=2' || more=''
+        [[ $absent == *J* ]] && more+=' -s J=5'
         [ "$fn" = call ] && more+=' --zero=c' # at 1x1x8 it is
         all "$1" "$fn" $more
         absent=
@@ -124,6 +126,8 @@ cases() {
     sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
     deep=("8 16 4096" "136 264 2064" "512 512 1024")
     reduced gemm_sums
+    sizes=("8 16 16" "64 64 64" "128 256 128" "136 264 80" "1000 136 1008" "72 1040 592" "264 528 4096" "1 24 2064")
+    reduced gemm_strips
     sizes=("64 64 64" "8 16 8" "129 256 128" "200 528 72" "300 1040 584" "1000 144 1000" "72 2064 40")
     for fn in gated half wide single eight ints aux batch loose long others; do
         more='' matrix=r odd=2

@@ -55,6 +55,7 @@ compile tests/gpu/reduce.fk gemm_reduce
 compile tests/gpu/split.fk online_split --bind E=128
 compile tests/gpu/states.fk gemm_states
 compile tests/gpu/sums.fk gemm_sums
+compile tests/gpu/strips.fk gemm_strips
 compile tests/cases/a13_grid.fk jit_grid --ptxas=none
 compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 if [[ $folders == *" attention "* ]]; then
