@@ -13,9 +13,10 @@
 #include <string.h>
 
 enum {
-    MAX_FAST = 20, /* variants of a step and target besides the general one */
+    MAX_FAST = 20, /* variants of a step and target besides the general one and held rows */
     MAX_SLOW = 3,  /* schedules of a step and target that ptxas may spoil before the rest is left */
     MAX_HELD = 64, /* bytes of spills of a row that is held */
+    MAX_TIGHT = 16,   /* the same where registers were kept to what more CTAs need */
     MAX_SPILLS = 160, /* bytes of local memory that do no harm outside the main loop */
 };
 
@@ -45,7 +46,7 @@ static const char *complaint(int warning) {
  * once: a little does less harm than to read the row again. */
 static const char *too_slow(const Job *j, const Variant *v) {
     const KStats *s = &v->kernel.stats;
-    int allowed = v->schedule->held && !v->kernel.tight ? MAX_HELD : 0;
+    int allowed = !v->schedule->held ? 0 : v->kernel.tight ? MAX_TIGHT : MAX_HELD;
     if (s->warning > 0)
         return arena_printf(j->arena, "%s (C%d)", complaint(s->warning), s->warning);
     if (s->loop_spills > allowed)
@@ -168,8 +169,9 @@ static bool room(const Variants *variants, const char *target) {
     for (int i = 0; i < variants->n; i++) {
         const Variant *v = &variants->v[i];
         if (v->general || strcmp(v->schedule->target, target) != 0) continue;
+        if (v->schedule->held) continue; /* each of those is for rows of its length */
         fast += !v->dropped;
-        slow += v->slow && !v->schedule->held; /* each of those is for rows of its length */
+        slow += v->slow;
     }
     return fast < MAX_FAST && slow < MAX_SLOW;
 }

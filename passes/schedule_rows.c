@@ -10,7 +10,9 @@
 #include "passes/cost_int.h"
 #include "passes/schedule_int.h"
 
-enum { THREADS = 128, MANY = 1024, EACH = 16, MOST_EACH = 32, LONGEST = 32768 };
+enum { THREADS = 128, MANY = 1024 };
+/* Elements of a thread; of a row that is held; of rows that are held as memory has them. */
+enum { EACH = 16, MOST_EACH = 32, LONGEST = 32768, PACKED_EACH = 64, PACKED_LONGEST = 65536 };
 enum { LAUNCHES = 3, PARTS = 1056 }; /* most launches of rows in parts; CTAs of them */
 
 typedef struct RowFacts {
@@ -18,6 +20,7 @@ typedef struct RowFacts {
     int axis;   /* that walks memory: of loops, or of the grid */
     int loop;   /* of the loops; -1: there are none */
     int vec;    /* neighbours at once; 1: none */
+    int widest; /* bytes of an element that is loaded along the axis, most */
     int across; /* another axis of the grid, that other accesses walk; -1: none */
 } RowFacts;
 
@@ -78,7 +81,7 @@ static int loop_axis(const TProg *t) {
 
 typedef struct Seen {
     const TProg *t;
-    int axis, streams, least, others;
+    int axis, streams, least, widest, others;
 } Seen;
 
 /* Accesses that walk the axis, and those that move with it otherwise. */
@@ -94,6 +97,7 @@ static void see(void *ctx, TInst *i, int depth) {
     if (walks && !uses && bits >= 8) {
         s->streams++;
         if (bits / 8 < s->least) s->least = bits / 8;
+        if (i->kind == T_LOAD && bits / 8 > s->widest) s->widest = bits / 8;
     } else {
         s->others += uses || walks;
     }
@@ -130,6 +134,7 @@ static bool find(Arena *a, const TProg *t, RowFacts *f) {
     if (!best.streams || best.others > best.streams) best = best_of_grid(t, &f->axis);
     if (!best.streams || best.others > best.streams) return false;
     f->vec = 16 / best.least > 8 ? (best.others ? 8 : 16) : 16 / best.least;
+    f->widest = best.widest;
     f->across = -1;
     for (int x = 0; x < t->ngrid && f->loop < 0; x++)
         if (x != f->axis && seen(t, x).streams) f->across = x;
@@ -139,6 +144,12 @@ static bool find(Arena *a, const TProg *t, RowFacts *f) {
 /* Do the loops go across memory? */
 static bool columns(const RowFacts *f) {
     return f->loop >= 0 && f->loop != f->axis;
+}
+
+static int loops(const TProg *t) {
+    int n = 0;
+    for (int k = 0; k < t->body.inst.n; k++) n += t->body.inst.v[k]->kind == T_LOOP;
+    return n;
 }
 
 /* Launches that rows in parts take. */
@@ -188,18 +199,22 @@ static const Ix *shared_out(const PassCtx *cx, const RowFacts *f, const Ix *n, c
     return ix_div(p, work, ix_const(p, 1000));
 }
 
-static const Ix *price_held(const PassCtx *cx, const RowFacts *f, int64_t held, int times) {
+/* Of rows that leave a multiprocessor room for one CTA nothing covers the joins. */
+static const Ix *price_held(const PassCtx *cx, const RowFacts *f, int64_t held, int vec) {
     IxPool *p = f->t->ix;
-    const Ix *ns = shared_out(cx, f, tiles(f, 1), ix_const(p, held), 60);
-    return ix_add(p, ix_add(p, moved(f, times), ns), ix_const(p, held / 32));
+    int times = vec == f->vec ? 100 : vec > 1 ? 104 : 125;
+    if (held > LONGEST) times = times * 16 / 10;
+    const Ix *ns = shared_out(cx, f, tiles(f, 1), ix_const(p, held), vec > 1 ? 20 : 60);
+    return ix_add(p, ix_add(p, moved(f, times), ns), ix_const(p, held / 12));
 }
 
 /* Rows (or `cols` columns) block by block: loops and joins, a block of threads after the other. */
-static const Ix *price_streamed(const PassCtx *cx, const RowFacts *f, int64_t cols, int times) {
+static const Ix *price_streamed(const PassCtx *cx, const RowFacts *f, int64_t cols, int times,
+                                int vec) {
     IxPool *p = f->t->ix;
     const Ix *n = ix_mul(p, f->t->axes.v[f->loop].extent, ix_const(p, cols));
     n = ix_add(p, n, ix_const(p, 8192));
-    const Ix *ns = shared_out(cx, f, tiles(f, cols), n, 80);
+    const Ix *ns = shared_out(cx, f, tiles(f, cols), n, vec > 1 ? 80 : 200);
     return ix_add(p, ix_add(p, moved(f, times), ns), ix_const(p, 1000));
 }
 
@@ -210,8 +225,10 @@ static const Ix *price_cut(const PassCtx *cx, const RowFacts *f, int64_t cols, i
     const Ix *extent = f->t->axes.v[f->loop].extent;
     const Ix *n = ix_mul(p, tiles(f, cols), up_div(p, extent, block));
     const Ix *ns = shared_out(cx, f, n, ix_const(p, block * cols), vec > 1 ? 80 : 200);
-    int more = 1000 + 1800 * (launches(f->t) - 1);
-    return ix_add(p, ix_add(p, moved(f, vec > 1 ? 100 : 125), ns), ix_const(p, more));
+    int more = 2000 + 1800 * (launches(f->t) - 1);
+    int times =
+        50 * (loops(f->t) + 1) * (vec > 1 ? 4 : 5) / 4; /* each reads, the last one writes */
+    return ix_add(p, ix_add(p, moved(f, times), ns), ix_const(p, more));
 }
 
 /* ---- schedules ---- */
@@ -250,30 +267,33 @@ static void add(PassCtx *cx, const RowFacts *f, Step *step, Schedule *s, int lan
     vec_push(cx->arena, &step->schedules, s);
 }
 
-static const char *named(PassCtx *cx, const char *what, int64_t n, int vec) {
-    return arena_printf(cx->arena, "%s_%lld%s", what, (long long)n, vec > 1 ? "" : "_single");
+/* full: neighbours at once where all is aligned. */
+static const char *named(PassCtx *cx, const char *what, int64_t n, int vec, int full) {
+    const char *by = vec == full || vec == 1 ? "" : arena_printf(cx->arena, "_by%d", vec);
+    return arena_printf(cx->arena, "%s_%lld%s%s", what, (long long)n, by, vec > 1 ? "" : "_single");
 }
 
 static void add_held(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int regs, int vec) {
     int64_t most = (int64_t)lanes * regs * vec;
-    Schedule *s = begin(cx, named(cx, "row", most, vec));
+    Schedule *s = begin(cx, named(cx, "row", most, vec, f->vec));
     s->held = true;
     lay(cx->arena, s, f->axis, lanes, regs, vec);
-    s->cost = price_held(cx, f, most, vec > 1 ? 100 : 125);
+    s->cost = price_held(cx, f, most, vec);
     add(cx, f, step, s, lanes);
 }
 
 static void add_streamed(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int regs, int vec) {
-    Schedule *s = begin(cx, named(cx, "rows", lanes * regs * vec, vec));
+    Schedule *s = begin(cx, named(cx, "rows", lanes * regs * vec, vec, f->vec));
     lay(cx->arena, s, f->axis, lanes, regs, vec);
-    s->cost = price_streamed(cx, f, 1, vec > 1 ? 170 : 210);
+    int times = loops(f->t) > 1 ? 170 : 120; /* the second loop finds some in L2 */
+    s->cost = price_streamed(cx, f, 1, vec > 1 ? times : times * 5 / 4, vec);
     add(cx, f, step, s, lanes);
 }
 
 static void add_cut(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
     int lanes = 128, regs = vec > 1 ? 4 : 16;
     if (launches(f->t) > LAUNCHES || launches(f->t) < 2) return;
-    Schedule *s = begin(cx, named(cx, "cut", lanes * regs * vec, vec));
+    Schedule *s = begin(cx, named(cx, "cut", lanes * regs * vec, vec, f->vec));
     s->split = PARTS;
     lay(cx->arena, s, f->axis, lanes, regs, vec);
     s->cost = price_cut(cx, f, 1, lanes * regs * vec, vec);
@@ -292,12 +312,27 @@ static int lanes_of(int64_t n, int each) {
     return lanes;
 }
 
+/* Threads hold the words that memory gave, which have several elements. */
+static bool packed(const RowFacts *f, int vec) {
+    return f->widest <= 2 && vec > 1;
+}
+
+static int64_t longest(const RowFacts *f, int vec) {
+    return packed(f, vec) ? PACKED_LONGEST : LONGEST;
+}
+
+/* Elements of a thread, for a row of n. */
+static int each_of(const RowFacts *f, int64_t n, int vec) {
+    if (n <= 256) return 8;
+    if (n <= 32 * EACH) return (int)((n + 31) / 32);
+    if (packed(f, vec)) return n > EACH * MANY ? PACKED_EACH : MOST_EACH;
+    return n <= MANY || n > EACH * MANY / 2 || vec == 1 ? MOST_EACH : EACH;
+}
+
 /* A row of n elements, or up to n: elements a thread, then threads. */
 static void held_for(PassCtx *cx, const RowFacts *f, Step *step, int64_t n, int vec) {
-    if (n > LONGEST) return;
-    int each = n <= 256 ? 8 : n <= 32 * EACH ? (int)((n + 31) / 32) : n <= MANY ? MOST_EACH : EACH;
-    if (n > (int64_t)EACH * MANY / 2 || (vec == 1 && n > MANY)) each = MOST_EACH;
-    int regs = (each + vec - 1) / vec;
+    if (n > longest(f, vec)) return;
+    int regs = (each_of(f, n, vec) + vec - 1) / vec;
     int lanes = lanes_of(n, regs * vec);
     if (lanes <= MANY) add_held(cx, f, step, lanes, regs, vec);
 }
@@ -308,31 +343,38 @@ static void add_rows(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
     if (known && n % vec) return;
     if (known) {
         held_for(cx, f, step, n, vec);
-    } else if (vec > 1) {
+    } else if (vec == f->vec && vec > 1) {
+        held_for(cx, f, step, vec, vec);
         for (int64_t most = 16; most < 256; most *= 4) held_for(cx, f, step, most, vec);
-        for (int64_t most = 256; most <= LONGEST; most *= 2) held_for(cx, f, step, most, vec);
+        held_for(cx, f, step, 256, vec);
+        for (int64_t most = 1024; most <= longest(f, vec); most *= 2)
+            held_for(cx, f, step, most, vec);
+    } else if (vec > 1) {
+        for (int64_t most = 128; most <= LONGEST; most *= 8) held_for(cx, f, step, most, vec);
+        return;
     } else {
         for (int64_t most = 32; most <= LONGEST; most *= 8) held_for(cx, f, step, most, vec);
     }
-    if (!known || n > LONGEST)
-        add_streamed(cx, f, step, vec > 1 ? 512 : 1024, vec > 1 ? 4 : 8, vec);
+    if (!known || n > longest(f, vec))
+        add_streamed(cx, f, step, vec > 1 ? 256 : 1024, vec > 1 ? 4 : 8, vec);
     if (!known || n > LONGEST / 4) add_cut(cx, f, step, vec);
 }
 
 /* Lanes along memory, as many as there are columns; the rest of the threads along the loops. */
-static void add_columns(PassCtx *cx, const RowFacts *f, Step *step, int vec, bool cut) {
-    int64_t n, lanes = 32, down = 8, regs = 4;
+static void add_columns(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int vec, bool cut) {
+    int64_t n;
+    int down = 256 / lanes, regs = 4;
     if (ix_is_const(f->t->axes.v[f->axis].extent, &n)) {
         if (n % vec) return;
         while (lanes > 1 && (lanes / 2) * vec >= n) lanes /= 2, down *= 2;
     }
     if (cut && (launches(f->t) > LAUNCHES || launches(f->t) < 2)) return;
-    Schedule *s = begin(cx, named(cx, cut ? "columns_cut" : "columns", lanes * vec, vec));
-    lay(cx->arena, s, f->axis, (int)lanes, 1, vec);
-    lay(cx->arena, s, f->loop, (int)down, (int)regs, 1);
+    Schedule *s = begin(cx, named(cx, cut ? "columns_cut" : "columns", lanes * vec, vec, f->vec));
+    lay(cx->arena, s, f->axis, lanes, 1, vec);
+    lay(cx->arena, s, f->loop, down, regs, 1);
     s->split = cut ? PARTS : 0;
     s->cost = cut ? price_cut(cx, f, lanes * vec, down * regs, vec)
-                  : price_streamed(cx, f, lanes * vec, vec > 1 ? 100 : 125);
+                  : price_streamed(cx, f, lanes * vec, vec > 1 ? 100 : 125, vec);
     add(cx, f, step, s, THREADS);
 }
 
@@ -342,7 +384,7 @@ enum { MAP = 256 }; /* threads */
 static void map_with(PassCtx *cx, const RowFacts *f, Step *step, int lanes, int regs, int vec) {
     IxPool *p = f->t->ix;
     int64_t n = (int64_t)lanes * regs * vec;
-    Schedule *s = begin(cx, named(cx, "map", n, vec));
+    Schedule *s = begin(cx, named(cx, "map", n, vec, f->vec));
     lay(cx->arena, s, f->axis, lanes, regs, vec);
     lay_rows(cx, f, s, MAP / lanes, vec > 1 && regs == 1 ? 2 : 1);
     int times = vec > 1 ? 100 : 125; /* what goes across memory moves a sector for each element */
@@ -361,7 +403,7 @@ static void add_map(PassCtx *cx, const RowFacts *f, Step *step, int vec) {
     int lanes = MAP, regs = (vec > 1 ? 2 : 8) / (is_long ? 2 : 1);
     if (!ix_is_const(f->t->axes.v[f->axis].extent, &n)) {
         map_with(cx, f, step, lanes, regs, vec);
-        if (f->t->ngrid == 1 || is_long) return;
+        if (f->t->ngrid == 1 || is_long || (vec > 1 && vec < f->vec)) return;
         map_with(cx, f, step, 32, 1, vec);
         if (vec > 1) map_with(cx, f, step, 8, 1, vec);
         return;
@@ -380,7 +422,7 @@ static void add_crossed(PassCtx *cx, const RowFacts *f, Step *step) {
     for (int k = 0; k < 2; k++)
         if (ix_is_const(f->t->axes.v[k ? f->across : f->axis].extent, &n) && n % vec) return;
     if (vec < 2) return;
-    Schedule *s = begin(cx, named(cx, "crossed", lanes * vec, vec));
+    Schedule *s = begin(cx, named(cx, "crossed", lanes * vec, vec, f->vec));
     lay(cx->arena, s, f->axis, lanes, 1, vec);
     lay(cx->arena, s, f->across, MAP / lanes, 1, vec);
     for (int a = f->t->ngrid - 1; a >= 0; a--)
@@ -389,18 +431,32 @@ static void add_crossed(PassCtx *cx, const RowFacts *f, Step *step) {
     vec_push(cx->arena, &step->schedules, s);
 }
 
+/* Neighbours at once where `vec` do not divide a row: the most that do; of a row whose length is
+ * not known, four. */
+static int fewer(const RowFacts *f, int vec) {
+    int64_t n;
+    if (vec <= 4) return 1;
+    if (!ix_is_const(f->t->axes.v[f->axis].extent, &n)) return 4;
+    if (n % vec == 0) return 1;
+    while (vec > 1 && n % vec) vec /= 2;
+    return vec;
+}
+
 void schedule_rows(PassCtx *cx, Step *step) {
     RowFacts f;
     if (cx->strict || cx->invariant || step->schedules.n || !find(cx->arena, step->tile, &f))
         return;
-    for (int vec = f.vec;; vec = 1) {
+    for (int vec = f.vec;; vec = fewer(&f, vec)) {
         if (columns(&f)) {
-            add_columns(cx, &f, step, vec, false);
-            add_columns(cx, &f, step, vec, true);
+            if (vec < f.vec && vec > 1) continue;
+            bool known = ix_is_const(f.t->axes.v[f.axis].extent, &(int64_t){0});
+            add_columns(cx, &f, step, 32, vec, false);
+            add_columns(cx, &f, step, 32, vec, true);
+            if (!known && vec > 1) add_columns(cx, &f, step, 8, vec, true); /* few columns */
         } else if (f.loop >= 0) {
             add_rows(cx, &f, step, vec);
         } else {
-            if (vec > 1 && f.across >= 0) add_crossed(cx, &f, step);
+            if (vec == f.vec && vec > 1 && f.across >= 0) add_crossed(cx, &f, step);
             add_map(cx, &f, step, vec);
         }
         if (vec == 1) return;

@@ -82,14 +82,24 @@ double poly_slope(const Poly *p) {
 
 /* ---- exponentials ---- */
 
+/* Of what a maximum was taken from: beside that one's 1 subnormals are nothing. */
+static bool below_max(const Lower *l, const Poly *p) {
+    const TInst *d = p->base >= 0 ? l->def[p->base] : NULL;
+    if (!d || d->kind != T_OP || d->op != OP_sub || !(poly_slope(p) > 0)) return false;
+    const CarryState *s = l->carry[d->args[1]];
+    return s && s->c->red == RED_max;
+}
+
 static Val fast_exp(Lower *l, Approx how, const Poly *p, Val x) {
+    Val v = argument(l, p, x, log2e);
     (void)how;
-    return ex2(l, argument(l, p, x, log2e));
+    return below_max(l, p) ? ex2_small(l, v) : ex2(l, v);
 }
 
 static Val fast_exp2(Lower *l, Approx how, const Poly *p, Val x) {
+    Val v = argument(l, p, x, 1);
     (void)how;
-    return ex2(l, argument(l, p, x, 1));
+    return below_max(l, p) ? ex2_small(l, v) : ex2(l, v);
 }
 
 /* Beside a factor (1 + tanh(v / 2)) / 2, else 1 / (1 + e^-v), which keeps what is tiny. */

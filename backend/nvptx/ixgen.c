@@ -43,11 +43,12 @@ Frag axis_scaled(Lower *l, int axis, Val scale) {
     const AxisState *s = &l->axis[axis];
     FK_ASSERT(s->open);
     Frag f = frag_new(l, frag_live(l, axis_bit(axis)));
-    f.v[0] = LLVMBuildMul(l->b, scale, s->e[0], "");
-    for (int i = 1; i < s->count; i++) {
+    Val from = LLVMBuildMul(l->b, scale, s->base ? s->base : s->e[0], "");
+    f.v[0] = from;
+    for (int i = s->base ? 0 : 1; i < s->count; i++) {
         Val step = LLVMConstInt(l->i64, (uint64_t)s->step[i], 1);
-        Val v = LLVMBuildAdd(l->b, f.v[0], LLVMBuildMul(l->entry, scale, step, ""), "");
-        f.v[i] = s->in[i] && !s->raw ? LLVMBuildSelect(l->b, s->in[i], v, f.v[0], "") : v;
+        Val v = LLVMBuildAdd(l->b, from, LLVMBuildMul(l->entry, scale, step, ""), "");
+        f.v[i] = s->in[i] && !s->raw ? LLVMBuildSelect(l->b, s->in[i], v, from, "") : v;
     }
     return f;
 }

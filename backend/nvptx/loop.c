@@ -124,6 +124,21 @@ Val rescale_factor(Lower *l, const CarryState *s, int elem, Val old, Val new) {
     return LLVMBuildSelect(l->b, same, one, f, "");
 }
 
+/* Where it hardly ever happens: s is moved from frame 0 to m in a branch. */
+static void move_apart(Lower *l, const CarryState *s, int elem, Val moves, Val m) {
+    Map narrow = l->narrow, wide = l->wide, reals = l->reals;
+    LLVMBasicBlockRef apart = block_new(l, "moves"), after = block_new(l, "moved");
+    LLVMBuildCondBr(l->b, moves, apart, after);
+    block_enter(l, apart);
+    l->narrow = l->wide = l->reals = (Map){.arena = l->arena};
+    Val v = LLVMBuildLoad2(l->b, l->f32, s->slot[elem], "");
+    v = LLVMBuildFMul(l->b, v, factor(l, s, elem, const_real(l, 0), m), "");
+    LLVMBuildStore(l->b, v, s->slot[elem]);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    l->narrow = narrow, l->wide = wide, l->reals = reals;
+}
+
 /* After the loop: states under a frame at its identity are what that makes of them. */
 static void carry_to_true_frame(Lower *l, const CarryState *s) {
     const CarryState *frame = l->carry[s->c->frame];
@@ -132,6 +147,10 @@ static void carry_to_true_frame(Lower *l, const CarryState *s) {
         Val m = now.v[frag_at(l, s->mask, i, frame->mask)];
         Val any = LLVMBuildLoad2(l->b, l->i1, s->stepped[i], "");
         Val moves = LLVMBuildAnd(l->b, any, is_still(l, frame->c, m), "");
+        if (l->s->wide) {
+            move_apart(l, s, i, moves, m);
+            continue;
+        }
         Val f = factor(l, s, i, const_real(l, 0), m);
         f = LLVMBuildSelect(l->b, moves, f, const_real(l, 1), "");
         Val v = LLVMBuildLoad2(l->b, l->f32, s->slot[i], "");

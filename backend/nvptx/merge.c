@@ -51,7 +51,7 @@ static void collect(Lower *l, const TInst *loop, enum Merge which, Parts *ps) {
                     if (p.frame < 0) FK_BUG("a frame that is no carry of the same loop");
                 }
                 vec_push(l->arena, ps, p);
-                if (!c->stepped) continue;
+                if (!c->stepped || c->whole) continue;
                 Part flag = {c, e, -1, true, false, NULL};
                 vec_push(l->arena, ps, flag);
             }

@@ -39,6 +39,7 @@ typedef struct AxisState {
     Val some;  /* and has it any? NULL: yes */
     Val *e, *in;
     const int64_t *step;
+    Val base;   /* from where the steps are; NULL: e[0] */
     bool raw;   /* e is not moved back, always e[0] + step[i]: who touches memory asks `in` */
     bool pairs; /* e[2 i] is even and e[2 i + 1] follows it */
 } AxisState;
@@ -62,6 +63,7 @@ typedef struct CarryState {
     Val *stepped;  /* alloca of i1, with a finish value or a frame only */
     bool is_frame; /* of another carry */
     bool open;     /* inside of its loop */
+    bool whole;    /* all lanes know whether it was stepped */
     AxisSet inner; /* axes of its loop and of loops inside: what a step folds */
 } CarryState;
 
@@ -137,7 +139,10 @@ typedef struct Lower {
     int *wide_bytes;          /* by tensor: bytes of its widest access of a vector; NULL: none */
     Val **packed;             /* by value: words of a load of a held row */
     int turn;                 /* of loops over it */
+    bool by_vectors;          /* at a loop that takes one vector after the other */
+    int round;                /* of making its elements again */
     bool keeps;               /* values of its elements, too, from loop to loop */
+    bool whole;               /* some loop takes them all at once */
     VEC(KGuard) runs;         /* strides that make several dimensions one */
     AxisState *held;          /* by axis: of rows that are held */
     VEC(const TInst *) known; /* computed of held rows */

@@ -28,6 +28,16 @@ Val ptx_zero(Lower *l) {
     return ptx_intrinsic(l, l->b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL, 0);
 }
 
+Val ptx_zeros(Lower *l, int which) {
+    static const char *const name[] = {"llvm.nvvm.read.ptx.sreg.ctaid.y",
+                                       "llvm.nvvm.read.ptx.sreg.ctaid.z"};
+    Val of[2];
+    for (int k = 0; k < 2; k++) of[k] = ptx_intrinsic(l, l->entry, name[k], NULL, 0, NULL, 0);
+    if (which < 2) return of[which];
+    Val by = LLVMConstInt(l->i32, (unsigned)which / 2, 0);
+    return LLVMBuildAdd(l->entry, LLVMBuildMul(l->entry, of[0], by, ""), of[1], "");
+}
+
 Val ptx_nctaid(Lower *l) {
     return ptx_intrinsic(l, l->entry, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, 0, NULL, 0);
 }

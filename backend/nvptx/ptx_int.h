@@ -16,11 +16,12 @@ typedef enum AsmEffect { ASM_PURE, ASM_EFFECT, ASM_TOGETHER } AsmEffect;
 Val ptx_asm(Lower *l, const char *text, const char *constraints, AsmEffect effect, Ty ret, Val *arg,
             unsigned n);
 
-Val ptx_tid(Lower *l);     /* threadIdx.x, i32; at the entry */
-Val ptx_tid_now(Lower *l); /* the same here, read again: a register less until then */
-Val ptx_ctaid(Lower *l);   /* blockIdx.x, i32; at the entry */
-Val ptx_zero(Lower *l);    /* 0, i32, which nobody knows before the launch */
-Val ptx_nctaid(Lower *l);  /* gridDim.x, i32; at the entry */
+Val ptx_tid(Lower *l);              /* threadIdx.x, i32; at the entry */
+Val ptx_tid_now(Lower *l);          /* the same here, read again: a register less until then */
+Val ptx_ctaid(Lower *l);            /* blockIdx.x, i32; at the entry */
+Val ptx_zero(Lower *l);             /* 0, i32, which nobody knows before the launch */
+Val ptx_zeros(Lower *l, int which); /* at the entry: several that nobody knows to be equal */
+Val ptx_nctaid(Lower *l);           /* gridDim.x, i32; at the entry */
 
 void ptx_barrier(Lower *l); /* bar.sync 0 */
 /* All that launches before wrote is there, and they read no more; the next may begin its own wait.

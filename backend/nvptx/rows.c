@@ -111,7 +111,7 @@ static void emit_known(Lower *l, const TInst *loop, const TInst *i) {
         if (!alike(l, i, b)) continue;
         l->same[i->id] = same_as(l, b->id);
         bool again = i->kind == T_LOAD && is_cheap(l, i);
-        if (!again || !wide_again(l, b, &l->value[i->id])) l->value[i->id] = l->value[b->id];
+        if (!again || !wide_again(l, b, 0, &l->value[i->id])) l->value[i->id] = l->value[b->id];
         return;
     }
     if (i->kind == T_STEP)
@@ -125,6 +125,7 @@ static void emit_known(Lower *l, const TInst *loop, const TInst *i) {
 enum Part { BEFORE_FRAMES, BEHIND_FRAMES };
 
 static void emit_part(Lower *l, const TInst *loop, enum Part part) {
+    l->round++;
     for (int k = 0; k < loop->body.inst.n; k++) {
         const TInst *i = loop->body.inst.v[k];
         if (by_frame(l, loop, i) == (part == BEHIND_FRAMES)) emit_known(l, loop, i);
@@ -134,12 +135,19 @@ static void emit_part(Lower *l, const TInst *loop, enum Part part) {
 /* ---- steps ---- */
 
 /* Neighbours first: a chain of additions as long as a row would take its time, and be less exact.
- */
-static Val tree(Lower *l, const TCarry *c, Val *v, int n) {
-    for (; n > 1; n = (n + 1) / 2)
-        for (int k = 0; k < n; k += 2)
-            v[k / 2] = k + 1 < n ? op_emit_exact(l, reduce_combine(c->red), c->type, v[k], v[k + 1])
-                                 : v[k];
+ * `leaves`: v is what the row's elements give; products are added without being rounded. */
+static Val tree(Lower *l, const TCarry *c, Val *v, int n, bool leaves) {
+    Op op = reduce_combine(c->red);
+    DType from[2] = {c->type, c->type};
+    for (; n > 1; n = (n + 1) / 2, leaves = false)
+        for (int k = 0; k < n; k += 2) {
+            if (k + 1 == n)
+                v[k / 2] = v[k];
+            else if (leaves)
+                v[k / 2] = op_emit(l, op, c->type, from, v + k);
+            else
+                v[k / 2] = op_emit_exact(l, op, c->type, v[k], v[k + 1]);
+        }
     return v[0];
 }
 
@@ -153,32 +161,40 @@ static Val in_row(Lower *l, AxisSet inner, AxisSet mask, int k) {
     return there;
 }
 
+/* Elements that are there or not together: joined, then looked at. */
+static Val together(Lower *l, const CarryState *s, Val *v, int n, Val there) {
+    Val all = tree(l, s->c, v, n, true);
+    if (!there) return all;
+    return LLVMBuildSelect(l->b, there, all, identity(l, s->c->red, s->c->type), "");
+}
+
 void rows_step(Lower *l, const TInst *i) {
     CarryState *s = l->carry[i->args[0]];
     Frag elem = value_of(l, i->args[1]);
     DType from = l->type[i->args[1]];
     Frag all = frag_new(l, s->mask | frag_live(l, s->inner));
-    Val *list = ARENA_ARRAY(l->arena, Val, all.n + 1);
+    Val *list = ARENA_ARRAY(l->arena, Val, all.n + 1), *run = ARENA_ARRAY(l->arena, Val, all.n);
     for (int c = 0; c < s->n; c++) {
-        int n = 0;
-        Val any = NULL;
+        int n = 0, in_run = 0;
+        Val any = NULL, of_run = NULL;
         bool always = false;
+        list[n++] = LLVMBuildLoad2(l->b, reg_type(l, s->c->type), s->slot[c], "");
         for (int k = 0; k < all.n; k++) {
             if (frag_at(l, all.mask, k, s->mask) != c) continue;
-            Val v = type_widen(l, from, dtype_value(s->c->type),
-                               elem.v[frag_at(l, all.mask, k, elem.mask)]);
             Val there = in_row(l, s->inner, all.mask, k);
-            if (there) v = LLVMBuildSelect(l->b, there, v, identity(l, s->c->red, s->c->type), "");
-            list[n++] = v;
+            if (in_run && there != of_run) {
+                list[n++] = together(l, s, run, in_run, of_run);
+                in_run = 0;
+            }
+            of_run = there;
+            run[in_run++] = type_widen(l, from, dtype_value(s->c->type),
+                                       elem.v[frag_at(l, all.mask, k, elem.mask)]);
             always |= !there;
             if (there && any != there) any = any ? LLVMBuildOr(l->b, any, there, "") : there;
         }
-        Val now = LLVMBuildLoad2(l->b, reg_type(l, s->c->type), s->slot[c], "");
-        list[n++] = now;
-        for (int k = n - 1; k > 0; k--) list[k] = list[k - 1];
-        list[0] = now;
-        LLVMBuildStore(l->b, tree(l, s->c, list, n), s->slot[c]);
-        if (!s->stepped) continue;
+        if (in_run) list[n++] = together(l, s, run, in_run, of_run);
+        LLVMBuildStore(l->b, tree(l, s->c, list, n, false), s->slot[c]);
+        if (!s->stepped || s->whole) continue;
         Val yes = always || !any ? LLVMConstInt(l->i1, 1, 0) : any;
         Val was = LLVMBuildLoad2(l->b, l->i1, s->stepped[c], "");
         LLVMBuildStore(l->b, LLVMBuildOr(l->b, was, yes, ""), s->stepped[c]);
@@ -193,7 +209,10 @@ bool rows_held(const Lower *l, const TInst *loop) {
            loop->hi == l->t->axes.v[loop->axis].extent;
 }
 
-enum { FEW = 16, LEAN = 3, LEAN_REGS = 32, REGS = 40, FILE_REGS = 65536 };
+/* Elements of a thread; registers of one that has few (and keeps nothing but what memory gave, with
+ * few tensors beside it), some, many. */
+enum { FEW = 16, SOME = 32, MANY = 64 };
+enum { LEAN = 3, LEAN_REGS = 32, REGS = 40, MANY_REGS = 64, FILE_REGS = 65536 };
 
 /* Elements of a row that a thread holds. */
 static int held_elements(const Lower *l) {
@@ -205,19 +224,34 @@ static int held_elements(const Lower *l) {
     return most;
 }
 
+static int lanes(const Lower *l) {
+    int most = 1;
+    for (int a = l->t->ngrid; a < l->t->axes.n; a++)
+        if (l->map[a].lanes > most) most = l->map[a].lanes;
+    return most;
+}
+
 /* Where a thread has few elements, what else is loaded would take as many registers as they do, all
- * through the joins. (Where it has more, loads between stores are what registers have room for.) */
+ * through the joins; where loops go vector by vector, more than there are. */
 bool rows_late(const Lower *l) {
+    if (l->by_vectors) return true;
     return l->turn > 1 && !l->keeps && held_elements(l) <= FEW;
 }
 
-/* Enough CTAs that their loads fill the time of the others' joins and stores. Rows of which nothing
- * is kept but what memory gave, with few tensors beside them, take fewer registers. */
+bool rows_packed(const Lower *l) {
+    return held_elements(l) > FEW;
+}
+
+/* Enough CTAs that their loads fill the time of the others' joins and stores. */
 int rows_resident(const Lower *l) {
-    int streams = 0;
-    if (!l->packed || held_elements(l) > FEW) return 0;
+    int streams = 0, held = held_elements(l), regs = REGS;
+    bool lean = !l->keeps && !l->whole && lanes(l) > 32;
+    if (!l->packed || held > MANY || (held > FEW && !lean)) return 0;
     for (int k = 0; k < l->t->tensors.n; k++) streams += l->wide_bytes && l->wide_bytes[k];
-    int regs = l->keeps || streams > LEAN ? REGS : LEAN_REGS;
+    if (held > SOME)
+        regs = MANY_REGS;
+    else if (held <= FEW && !l->keeps && streams <= LEAN)
+        regs = LEAN_REGS;
     int n = FILE_REGS / (l->s->threads * regs);
     return n > 32 ? 32 : n;
 }
@@ -243,11 +277,125 @@ static void frames_at_rest(Lower *l, const TInst *loop, bool rest) {
     }
 }
 
+/* A row of some elements steps all that its loop carries, so lanes need not tell each other. */
+static void stepped_whole(Lower *l, const TInst *loop) {
+    const Ix *extent = l->t->axes.v[loop->axis].extent;
+    for (int c = 0; c < loop->carries.n; c++) {
+        CarryState *s = l->carry[loop->carries.v[c].id];
+        if (!s->stepped || s->inner != axis_bit(loop->axis)) continue;
+        s->whole = true;
+        Val zero = LLVMConstInt(l->i64, 0, 0);
+        Val some = LLVMBuildICmp(l->b, LLVMIntSGT, uniform_ix(l, extent), zero, "");
+        for (int k = 0; k < s->n; k++) LLVMBuildStore(l->b, some, s->stepped[k]);
+    }
+}
+
+/* ---- what carries nothing, vector by vector ---- */
+
+/* Of the row's elements those of this thread's vector r. */
+static void open_vector(Lower *l, int axis, int r) {
+    AxisState *s = &l->axis[axis];
+    const AxisState *all = &l->held[axis];
+    int vec = l->map[axis].vec;
+    *s = *all;
+    s->count = vec;
+    s->e = all->e + r * vec;
+    s->in = all->in + r * vec;
+    s->step = all->step + r * vec;
+    s->base = all->e[0];
+}
+
+static const TInst *known_as(const Lower *l, const TInst *i) {
+    for (int k = 0; k < l->known.n; k++)
+        if (alike(l, i, l->known.v[k])) return l->known.v[k];
+    return NULL;
+}
+
+static bool along(const Lower *l, const TInst *loop, const TInst *i) {
+    return i->id >= 0 && l->deps[i->id] & axis_bit(loop->axis);
+}
+
+/* Loads that a loop with carries is the first to have: of all vectors. */
+static void load_all(Lower *l, const TInst *loop) {
+    for (int k = 0; k < loop->body.inst.n; k++) {
+        const TInst *i = loop->body.inst.v[k];
+        bool here = i->kind == T_LOAD && loop->carries.n && !known_as(l, i);
+        for (int d = 0; d < i->nix && here; d++) here = !i->ix[d]->has_value;
+        if (here) emit_known(l, loop, i);
+    }
+}
+
+/* Is all that the loop has of others the words that memory gave, along the row alone, and nothing
+ * that it makes worth keeping? */
+static bool by_vectors(const Lower *l, const TInst *loop) {
+    AxisSet row = axis_bit(loop->axis);
+    if (!l->packed || l->keeps || l->map[loop->axis].regs < 2) return false;
+    if (!loop->carries.n && l->turn < 2) return false;
+    for (int k = 0; k < loop->body.inst.n; k++) {
+        const TInst *i = loop->body.inst.v[k], *b = known_as(l, i);
+        if (!along(l, loop, i)) continue;
+        if (i->kind == T_LOAD && !b && loop->carries.n) return false;
+        if (i->kind == T_LOAD && b && (!l->packed[b->id] || l->value[b->id].mask != row))
+            return false;
+        if (i->kind == T_OP && loop->carries.n && !is_cheap(l, i) && !by_frame(l, loop, i))
+            return false;
+    }
+    return true;
+}
+
+/* Loads of vector r that no loop before had; values, by their place in the body, go to v. */
+static void load_vector(Lower *l, const TInst *loop, int r, Frag *v) {
+    open_vector(l, loop->axis, r);
+    for (int k = 0; k < loop->body.inst.n; k++) {
+        const TInst *i = loop->body.inst.v[k];
+        if (i->kind != T_LOAD || known_as(l, i)) continue;
+        emit_inst(l, i);
+        v[k] = l->value[i->id];
+    }
+}
+
+/* An instruction of the loop for a vector, whose loads are there. */
+static void emit_for_vector(Lower *l, const TInst *loop, const TInst *i, int r, const Frag *loaded,
+                            enum Part part) {
+    const TInst *b = i->kind == T_LOAD ? known_as(l, i) : NULL;
+    bool behind = by_frame(l, loop, i);
+    if (part == BEFORE_FRAMES && behind) return;
+    if (i->kind == T_STEP) {
+        if (behind == (part == BEHIND_FRAMES)) rows_step(l, i);
+    } else if (i->kind != T_LOAD) {
+        emit_inst(l, i);
+    } else if (!b) {
+        l->value[i->id] = *loaded;
+    } else if (!wide_again(l, b, r, &l->value[i->id])) {
+        l->value[i->id] = l->value[b->id];
+    }
+}
+
+/* What is loaded besides comes a vector ahead. */
+static void emit_by_vectors(Lower *l, const TInst *loop, enum Part part) {
+    int regs = l->map[loop->axis].regs, n = loop->body.inst.n;
+    Frag *now = ARENA_ARRAY(l->arena, Frag, n), *next = ARENA_ARRAY(l->arena, Frag, n);
+    l->by_vectors = true;
+    l->round++;
+    load_vector(l, loop, 0, now);
+    for (int r = 0; r < regs; r++) {
+        if (r + 1 < regs) load_vector(l, loop, r + 1, next);
+        open_vector(l, loop->axis, r);
+        for (int k = 0; k < n; k++)
+            emit_for_vector(l, loop, loop->body.inst.v[k], r, &now[k], part);
+        Frag *other = now;
+        now = next, next = other;
+    }
+    l->by_vectors = false;
+    l->axis[loop->axis] = l->held[loop->axis];
+}
+
 void rows_loop(Lower *l, const TInst *loop) {
     const AxisMap *m = &l->map[loop->axis];
     int64_t n, size = (int64_t)m->lanes * m->regs * m->vec;
     const Ix *extent = l->t->axes.v[loop->axis].extent;
     bool whole = ix_is_const(extent, &n) && n == size;
+    stepped_whole(l, loop);
     Val lane = LLVMBuildMul(l->entry, axis_lane(l, loop->axis),
                             LLVMConstInt(l->i64, (unsigned)m->vec, 0), "");
     if (!l->held[loop->axis].count) {
@@ -260,13 +408,17 @@ void rows_loop(Lower *l, const TInst *loop) {
     if (!l->same) l->same = ARENA_ARRAY(l->arena, const TInst *, l->t->nvalues + 1);
     bool framed = has_frames(loop);
     frames_at_rest(l, loop, true);
-    emit_part(l, loop, BEFORE_FRAMES);
+    load_all(l, loop);
+    bool vectors = by_vectors(l, loop);
+    l->whole |= !vectors;
+    void (*emit)(Lower *, const TInst *, enum Part) = vectors ? emit_by_vectors : emit_part;
+    emit(l, loop, BEFORE_FRAMES);
     l->axis[loop->axis].open = false;
     if (m->lanes > 1 && loop->carries.n) merge_lanes_of(l, loop, m->dim, MERGE_FREE);
     frames_at_rest(l, loop, false);
     if (!framed) return;
     l->axis[loop->axis].open = true;
-    emit_part(l, loop, BEHIND_FRAMES);
+    emit(l, loop, BEHIND_FRAMES);
     l->axis[loop->axis].open = false;
     if (m->lanes > 1) merge_lanes_of(l, loop, m->dim, MERGE_SETTLED);
 }

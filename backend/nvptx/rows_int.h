@@ -14,8 +14,9 @@ TInst wide_access(Lower *l, const TInst *i);
 
 /* Loads and stores of whole vectors; false: not of this access. */
 bool wide_load(Lower *l, const TInst *i, Frag *out);
-/* What a load of a held row gave, made again of the words that memory gave; false: it has none. */
-bool wide_again(Lower *l, const TInst *load, Frag *out);
+/* What a load of a held row gave, from vector `first` on for the axis as it is open, made again of
+ * the words that memory gave; false: it has none. */
+bool wide_again(Lower *l, const TInst *load, int first, Frag *out);
 bool wide_store(Lower *l, const TInst *i, Val first);
 
 /* What a launch must bring. */
@@ -25,6 +26,9 @@ void wide_guards(Lower *l, Kernel *k);
  * for; 0: as many as there are. */
 bool rows_late(const Lower *l);
 int rows_resident(const Lower *l);
+/* Shall each loop make the elements again of what memory gave, so that they take no registers from
+ * one to the next? */
+bool rows_packed(const Lower *l);
 
 /* Is the loop's axis held whole by the threads? */
 bool rows_held(const Lower *l, const TInst *loop);

@@ -235,7 +235,28 @@ bool wide_load(Lower *l, const TInst *i, Frag *out) {
     return true;
 }
 
-bool wide_again(Lower *l, const TInst *load, Frag *out) {
+/* ptxas would know that they are what they were, and keep them, which takes twice the registers:
+ * here it cannot know by how much words are shifted. */
+static void unpack_hidden(Lower *l, const Vector *v, const Val *word, Frag *out, int k) {
+    int next = mem_neighbour(l, out->mask, v->axis);
+    Val zero = ptx_zeros(l, l->round - 2), i = LLVMConstInt(l->i32, 16, 0);
+    if (v->t->type != DT_bf16) {
+        for (int n = 0; n < words_of(v); n++)
+            v->word[n] = LLVMBuildAdd(l->b, ptx_again(l, word[n], l->round), zero, "");
+        unpack(l, v, v->word, out, k);
+        return;
+    }
+    Val by = LLVMBuildAdd(l->b, zero, i, "");
+    Val high = LLVMBuildSub(l->b, LLVMConstInt(l->i32, 0xffff0000, 0), zero, "");
+    for (int n = 0; n < v->vec; n += 2) {
+        Val w = ptx_again(l, word[n / 2], l->round);
+        Val pair[2] = {LLVMBuildShl(l->b, w, by, ""), LLVMBuildAnd(l->b, w, high, "")};
+        for (int e = 0; e < 2; e++)
+            out->v[k + (n + e) * next] = LLVMBuildBitCast(l->b, pair[e], l->f32, "");
+    }
+}
+
+bool wide_again(Lower *l, const TInst *load, int first, Frag *out) {
     const Val *all = l->packed ? l->packed[load->id] : NULL;
     Vector v = {.t = &l->t->tensors.v[load->tensor]};
     if (!all) return false;
@@ -245,9 +266,15 @@ bool wide_again(Lower *l, const TInst *load, Frag *out) {
     v.bytes = v.vec * dtype_bits(v.t->type) / 8;
     v.word = ARENA_ARRAY(l->arena, Val, v.bytes);
     *out = frag_new(l, l->value[load->id].mask);
+    all += first * words_of(&v);
     for (int k = 0; k < out->n; k++) {
         if (frag_coord(l, out->mask, k, v.axis) % v.vec) continue;
-        for (int n = 0; n < words_of(&v); n++) v.word[n] = ptx_again(l, *all++, l->turn);
+        if (l->round > 1 && rows_packed(l)) {
+            unpack_hidden(l, &v, all, out, k);
+            all += words_of(&v);
+            continue;
+        }
+        for (int n = 0; n < words_of(&v); n++) v.word[n] = ptx_again(l, *all++, l->round);
         unpack(l, &v, v.word, out, k);
     }
     return true;
