@@ -21,7 +21,8 @@ typedef enum KParamKind {
 
 /* A tensor map (cuTensorMapEncodeTiled) of parameter or temporary `index`: its dimensions,
  * innermost first, are dims dim[0..rank) of the tensor; extents and strides come with the launch
- * (of a temporary: dense). Outside elements load as 0 and are not stored. */
+ * (of a temporary: dense). Outside elements load as 0 and are not stored. Of a 4-bit type, whose
+ * last dimension comes first, it is a map of bytes: coordinates there are half of an element's. */
 typedef struct KTmap {
     bool temp;
     int rank; /* 1 to 5 */

@@ -97,7 +97,9 @@ static bool read_side(const Schedule *s, const Mma *m, bool rows, MmaTiles *w, S
     x->parts = w->products > 1 ? 1 : x->kinds;
     for (int n = 0; n < x->kinds; n++) {
         const SValue *v = placed(s, mma_factor_at(m, rows, n)->value);
-        if (!v || v->place != PLACE_smem || (w->stages && v->buffers != w->stages) ||
+        bool regs = v && rows && m->a.made && v->place == PLACE_reg && !v->plain;
+        if (regs) w->regs = true, w->made = false;
+        if (!v || (v->place != PLACE_smem && !regs) || (w->stages && v->buffers != w->stages) ||
             v->buffers < 2 || v->buffers > 32)
             return no(why, "all factors need the same number of buffers in smem, 2 to 32");
         w->stages = v->buffers;
@@ -116,7 +118,7 @@ static bool read_stages(const Schedule *s, const Mma *m, MmaTiles *w, Str *why) 
 
 enum { STEP = 32 }; /* bytes of k of an instruction */
 
-static void lay_k_major(MmaSmem *s, int rows) {
+void mma_lay_k_major(MmaSmem *s, int rows) {
     s->box = rows < MMA_BOX ? rows : MMA_BOX;
     while (rows % s->box) s->box -= 8;
     s->boxes = rows / s->box;
@@ -142,12 +144,14 @@ int mma_smem_row(const MmaSmem *s, int row) {
 }
 
 /* made: threads write what they bring, K-major. */
-static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, bool made, MmaSmem *s,
-                       Str *why) {
+static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, bool made, bool regs,
+                       MmaSmem *s, Str *why) {
     bool k_major = f->k_major || (made && s->plain);
     const char *name = f->made ? "what is made" : t->tensors.v[f->load->tensor].name;
     int size = dtype_bits(f->type) / 8;
-    if (k * size != MMA_LINE)
+    int deep = k * size / MMA_LINE;
+    bool several = regs && size == 2 && (deep == 2 || deep == 4);
+    if (k * size % MMA_LINE || (deep != 1 && !several))
         return no(why, "a stage has %d elements of k of %s, not %d", MMA_LINE / size, name, k);
     if (f->made && !s->plain)
         return no(why, "threads make a factor, TMA does not%s%s", *f->why ? ": " : "", f->why);
@@ -155,14 +159,16 @@ static bool lay_factor(const TProg *t, const MmaFactor *f, int rows, int k, bool
         return no(why, "%s has a swizzle of %d; K-major 128 is right, MN-major 32, 64 or 128", name,
                   s->swizzle);
     if (k_major) {
-        lay_k_major(s, rows);
+        mma_lay_k_major(s, rows);
     } else {
         if (rows % (s->swizzle / size))
             return no(why, "a tile of %d does not cut into boxes of %d of %s", rows,
                       s->swizzle / size, name);
         lay_mn_major(s, rows, k, size);
     }
-    s->part = s->boxes * s->box_bytes;
+    s->deep = k_major ? deep : 1;
+    s->deep_bytes = s->boxes * s->box_bytes;
+    s->part = s->deep * s->deep_bytes;
     s->bytes = s->parts * s->part;
     return true;
 }
@@ -301,7 +307,8 @@ bool mma_read_split(const Schedule *s, MmaTiles *w, Str *why) {
 }
 
 static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why) {
-    int shares = s->pingpong ? 1 : w->groups;
+    int shares = s->pingpong || s->deal ? 1 : w->groups;
+    w->deal = s->deal;
     w->thin = w->m < 64 && w->m % 8 == 0 && shares == 1;
     w->group_rows = w->thin ? 64 : w->m / shares;
     w->group_cols = w->n, w->block_rows = 64;
@@ -312,11 +319,17 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
     w->blocks = w->group_rows / 64 * w->a.parts, w->width = w->n * w->b.parts;
     if (w->width > 256) return no(why, "%d columns of all sums, above 256", w->width);
     if (s->pingpong && w->groups != 2) return no(why, "pingpong needs two groups");
-    if (!lay_factor(t, &m->a, w->m, w->k, w->made, &w->a, why) ||
-        !lay_factor(t, &m->b, w->n, w->k, w->made, &w->b, why) || !read_cluster(s, m, w, why) ||
-        !fits_plain(w, &m->a, &w->a, m->size, w->m, why) ||
-        !fits_plain(w, &m->b, &w->b, m->size, w->n, why) || !tma_begins(m, true, &w->a, why) ||
-        !tma_begins(m, false, &w->b, why))
+    if (s->deal && (w->groups < 2 || s->pingpong || !w->regs || s->split > 1 || m->nest.blocks))
+        return no(why,
+                  "stages are dealt to several groups of a factor in registers, of whole tiles");
+    if (s->deal && w->stages % w->groups)
+        return no(why, "%d stages cannot be dealt to %d groups", w->stages, w->groups);
+    bool laid = w->regs ? mma_lay_raw(t, m, w, why)
+                        : lay_factor(t, &m->a, w->m, w->k, w->made, false, &w->a, why);
+    if (!laid || !lay_factor(t, &m->b, w->n, w->k, w->made, w->regs, &w->b, why) ||
+        !read_cluster(s, m, w, why) || !fits_plain(w, &m->a, &w->a, m->size, w->m, why) ||
+        !fits_plain(w, &m->b, &w->b, m->size, w->n, why) ||
+        (!w->regs && !tma_begins(m, true, &w->a, why)) || !tma_begins(m, false, &w->b, why))
         return false;
     w->stage_bytes = w->a.bytes + w->b.bytes;
     if (!read_promote(s, m, w, why)) return false;
@@ -328,6 +341,8 @@ static bool fits(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, S
         w->smem += w->groups * w->ring * (BARRIER_BYTES + mma_note_bytes(m, w)) + BARRIER_BYTES / 2;
     int read = (w->stages - 1) * w->stage_bytes + w->a.bytes - w->a.part + w->a.block;
     if (w->smem < read) w->smem = read; /* of a thin tile in the last stage */
+    w->deal_at = w->smem = (w->smem + 15) / 16 * 16;
+    if (w->deal) w->smem += (w->groups - 1) * 64 * w->n * 4;
     mma_lay_blocks(m, w);
     const Target *target = target_named(s->target);
     if (target && w->smem > target->smem)
@@ -361,16 +376,16 @@ bool mma_schedule(const TProg *t, const Schedule *s, Mma *m, MmaTiles *w, Str *w
                (!m->nest.strips.loop || no(why, "blocks of k are scaled with wgmma alone")) &&
                read_stages(s, m, w, why) && mma_sync_fits(t, s, m, w, why) &&
                holds_turns(m, w, why);
-    return mma_read_roles(s, 2, w, why) &&
+    return read_stages(s, m, w, why) && mma_read_roles(s, s->deal ? 3 : 2, w, why) &&
            (!w->picked || no(why, "the role pick is for loops over blocks")) &&
-           read_stages(s, m, w, why) && fits(t, s, m, w, why) && holds_turns(m, w, why) &&
+           fits(t, s, m, w, why) && holds_turns(m, w, why) &&
            mma_fits_blocks(m, w, s->pingpong, why);
 }
 
 static bool whole_pieces(const TProg *t, const TInst *i) {
     const TTensor *x = &t->tensors.v[i->tensor];
     int64_t n;
-    return !ix_is_const(x->dims[x->rank - 1], &n) || n * (dtype_bits(x->type) / 8) % 16 == 0;
+    return !ix_is_const(x->dims[x->rank - 1], &n) || n * dtype_bits(x->type) % 128 == 0;
 }
 
 static bool one_row(const TProg *t, const TInst *i) {
@@ -388,7 +403,8 @@ static bool loads_dense(const TProg *t, const TInst *load) {
 bool mma_takes_dense(const Mma *m, const MmaTiles *w) {
     const TProg *t = m->t;
     bool dense = true;
-    for (int n = 0; n < w->a.kinds && !w->a.plain; n++)
+    for (int n = 0; n < w->nraw; n++) dense &= loads_dense(t, w->raw[n].f.load);
+    for (int n = 0; n < w->a.kinds && !w->a.plain && !w->regs; n++)
         dense &= loads_dense(t, mma_factor_at(m, true, n)->load);
     for (int n = 0; n < w->b.kinds && !w->b.plain; n++)
         dense &= loads_dense(t, mma_factor_at(m, false, n)->load);

@@ -144,26 +144,42 @@ typedef struct MmaSmem {
     bool plain; /* brought (or made) by all threads that load, not by TMA */
     int swizzle, box, boxes;
     SEvict evict;
-    int box_bytes;    /* of one */
-    int parts;        /* factors, one behind the other: to wgmma they are one */
-    int kinds;        /* factors that there are: as many, or with `grouped` one at a time */
-    int part, bytes;  /* of one, of all */
-    int block;        /* from 64 rows to the next 64 */
-    int step;         /* from what one instruction takes of k to the next */
-    int lead, stride; /* what wgmma calls the leading and the stride offset: MN-major from box
-                         to box, and from 8 k to the next; K-major unused, and from 8 rows */
+    int box_bytes;        /* of one */
+    int parts;            /* factors, one behind the other: to wgmma they are one */
+    int kinds;            /* factors that there are: as many, or with `grouped` one at a time */
+    int part, bytes;      /* of one, of all */
+    int block;            /* from 64 rows to the next 64 */
+    int step;             /* from what one instruction takes of k to the next */
+    int deep, deep_bytes; /* K-major stages of several lines: pieces of 64 elements of k, one behind
+                             the other, and from one to the next; else 1 */
+    int lead, stride;     /* what wgmma calls the leading and the stride offset: MN-major from box
+                             to box, and from 8 k to the next; K-major unused, and from 8 rows */
 } MmaSmem;
 
 /* Bytes from the first of its rows to `row`, the first of a box or of 8. */
 int mma_smem_row(const MmaSmem *s, int row);
 
+/* A load of k and rows that the factor in registers is made of (mma_regs.c): TMA brings what a
+ * stage reads of it as it lies in memory. */
+enum { MMA_RAW = 4 };
+typedef struct MmaRaw {
+    MmaFactor f; /* as if it were a factor itself */
+    MmaSmem s;
+    int at; /* bytes from the start of a stage */
+} MmaRaw;
+
 /* What the wgmma tier makes of a schedule (schedule.h). */
 typedef struct MmaTiles {
-    int m, n, k;    /* elements of a CTA's tile; k: of a stage */
-    int stages;     /* buffers of the factors */
-    int groups;     /* warpgroups that multiply */
-    int loaders;    /* warpgroups that load: where factors are made there may be several */
-    bool made;      /* some factor is: then all that is plain is */
+    int m, n, k;         /* elements of a CTA's tile; k: of a stage */
+    int stages;          /* buffers of the factors */
+    int groups;          /* warpgroups that multiply */
+    int loaders;         /* warpgroups that load: where factors are made there may be several */
+    bool made;           /* some factor is, by those who load: then all that is plain is */
+    bool regs;           /* the factor of rows is made by those who multiply, in registers.. */
+    MmaRaw raw[MMA_RAW]; /* ..of what comes to its place in a stage */
+    int nraw;
+    bool deal;      /* groups share a tile, and each has every so many-th stage of it.. */
+    int deal_at;    /* ..where they leave their sums, bytes from the start */
     int group_rows; /* rows of one's sum: of a thin tile, more than there are */
     int group_cols; /* its columns: n */
     /* A thread holds two rows, 8 apart, of every block_rows of those, and of every 8 columns two
@@ -215,6 +231,15 @@ int mma_block_rows(const Mma *m, const MmaTiles *w);
  * this, of sizes alone, is a multiple of *unit elements; NULL: they do not, whatever the sizes are.
  */
 const Ix *mma_begins(const Mma *m, const TInst *i, int *unit);
+
+/* A load whose last index is k, and that has k nowhere else: neighbours along k lie side by side.
+ */
+bool mma_is_run(const TProg *t, const TInst *load, int k);
+/* Elements of k, of a stage's `k`, for which what else the factor of rows in registers loads is the
+ * same; how many loads those are. */
+int mma_steady(const Mma *m, int k, int *loads);
+/* Is an index the same for `n` elements of k that begin at a multiple of n? */
+bool mma_is_steady(const Ix *x, int k, int n);
 
 bool mma_can_stage(const TProg *t, const Mma *m, const TInst *store);
 bool mma_can_bring(const TProg *t, const Mma *m, const TInst *load);

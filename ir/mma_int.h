@@ -56,6 +56,11 @@ bool mma_fits_blocks(const Mma *m, MmaTiles *w, bool pingpong, Str *why);
 /* Shared memory that reductions of rows need, behind all else. */
 void mma_lay_blocks(const Mma *m, MmaTiles *w);
 
+/* Of a factor in registers: what comes to shared memory, and whether it can be (mma_regs.c). */
+bool mma_lay_raw(const TProg *t, const Mma *m, MmaTiles *w, Str *why);
+/* How a K-major factor's rows lie in lines of 128 bytes. */
+void mma_lay_k_major(MmaSmem *s, int rows);
+
 /* Entries of the schedule for stores and loads after the loop (mma_slab.c). */
 bool mma_read_slabs(const TProg *t, const Schedule *s, const Mma *m, MmaTiles *w, Str *why);
 

@@ -38,10 +38,15 @@
  * A loop over blocks (ir/online.h) has the roles load and mma too; where data decide which blocks
  * have anything, "pick" (one warp of the four that "load" has otherwise) looks at the data ahead of
  * time and only those blocks are worked on.
- * promote: the tensor core sums so many k (a stage's) by itself, and what it has is added to sums
- * in f32 registers. It does so for one of `pieces` parts of a group's rows and columns after the
- * other, in `sets` register sets of partial sums: with one a group waits for each piece, with two
- * it adds one while the next is made. turns: groups that share a tile take turns at issuing pieces.
+ * A value entry that says place reg, of a factor of rows that is a function of loads: the groups
+ * make it in the registers that wgmma reads it from; buffers are of the loads, which TMA brings. A
+ * stage may have 64, 128 or 256 of k then. deal: groups share a tile of 64 rows, each multiplies
+ * every so many-th stage of it, and their sums are added up in shared memory, in the order of the
+ * groups. promote: the tensor core sums so many k (a stage's) by itself, and what it has is added
+ * to sums in f32 registers. It does so for one of `pieces` parts of a group's rows and columns
+ * after the other, in `sets` register sets of partial sums: with one a group waits for each piece,
+ * with two it adds one while the next is made. turns: groups that share a tile take turns at
+ * issuing pieces.
  *
  * split: where the last round of tiles does not fill the multiprocessors, its tiles are cut into as
  * many parts along k; their sums meet in scratch memory and are added in the order of k, and what
@@ -148,6 +153,8 @@ typedef struct Schedule {
     int promote;      /* elements of the outermost loop that the tensor core sums alone; 0: all */
     int pieces, sets; /* with promote; 0 reads as 1 */
     bool pingpong, turns, persistent, grouped;
+    bool deal; /* groups share a tile, and each multiplies every so many-th stage of it: buffers are
+                  a multiple of the groups */
     bool wide; /* plain tier: accesses along axes with vec > 1 are of whole vectors (guarded), and
                   loops join their blocks by trees */
     bool held; /* loops over whole axes: a tile holds them (guarded), and what one loop computed

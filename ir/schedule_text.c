@@ -10,7 +10,7 @@
  *               | "role" NAME ["warps" INT] ["regs" INT]
  *               | "cluster" INT INT INT | "raster" INT | "split" INT | "halves" INT
  *               | "promote" INT ["pieces" INT] ["sets" INT]
- *               | "pingpong" | "turns" | "persistent" | "dynamic"
+ *               | "pingpong" | "turns" | "deal" | "persistent" | "dynamic"
  *               | "wide" | "held" | "grouped"
  *     VALUE    := "%" INT
  *
@@ -109,6 +109,7 @@ void schedule_print(Str *out, const Schedule *s, const TProg *t) {
     if (s->pingpong) str_add(out, "  pingpong\n");
     if (s->dynamic) str_add(out, "  dynamic\n");
     if (s->turns) str_add(out, "  turns\n");
+    if (s->deal) str_add(out, "  deal\n");
     if (s->persistent) str_add(out, "  persistent\n");
     if (s->wide) str_add(out, "  wide\n");
     if (s->held) str_add(out, "  held\n");
@@ -225,6 +226,7 @@ static bool read_line(Reader *r) {
     if (text_accept(t, "pingpong")) return s->pingpong = true;
     if (text_accept(t, "dynamic")) return s->dynamic = true;
     if (text_accept(t, "turns")) return s->turns = true;
+    if (text_accept(t, "deal")) return s->deal = true;
     if (text_accept(t, "persistent")) return s->persistent = true;
     if (text_accept(t, "wide")) return s->wide = true;
     if (text_accept(t, "held")) return s->held = true;

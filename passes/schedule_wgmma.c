@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const char *const kind_name[] = {"coop", "pingpong", "direct", "thin",
-                                        "swap", "turns",    "overlap"};
+                                        "swap", "deal",     "turns",  "overlap"};
 
 /* Without known sizes the first KEPT that fit are made: large, small and thin problems, any layout.
  * Where there are few tiles of rows, the columns' factor is read about once, and the rows' by all.
@@ -54,8 +54,15 @@ static const Tile tiles[] = {
     {ALL, .kind = SWAP, .bm = 64, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
     {ALL, .kind = THIN, .bm = 16, .bn = 32, .rows = EVICT_last, .cols = EVICT_first},
 };
-/* Of factors that threads make. */
+/* Of factors that threads make. In registers: few columns, whose stages are as deep as can be, and
+ * many. */
 static const Tile made_tiles[] = {
+    {MADE, .kind = DEAL, .bm = 64, .bn = 16, .regs = 4, .groups = 3, .cols = EVICT_first},
+    {MADE, .kind = DEAL, .bm = 64, .bn = 32, .regs = 4, .groups = 3, .cols = EVICT_first},
+    {MADE, .kind = DEAL, .bm = 64, .bn = 64, .regs = 4, .groups = 2, .cols = EVICT_first},
+    {MADE, .kind = DEAL, .bm = 64, .bn = 16, .regs = 2, .groups = 3, .cols = EVICT_first},
+    {MADE, .kind = DIRECT, .bm = 128, .bn = 128, .regs = 2},
+    {MADE, .kind = DIRECT, .bm = 128, .bn = 256, .regs = 1},
     {MADE, .kind = DIRECT, .bm = 128, .bn = 256, .plain = true, .wide = true},
     {MADE, .kind = COOP, .bm = 256, .bn = 128, .plain = true, .wide = true},
     {MADE, .kind = DIRECT, .bm = 128, .bn = 128, .plain = true, .wide = true},
@@ -98,6 +105,9 @@ static Schedule *begin(const PassCtx *cx, const Gemm *g, const Tile *c) {
     const char *kind = c->plain ? "plain" : kind_name[c->kind];
     if (g->made) kind = arena_printf(a, "made_%s", c->wide ? kind_name[c->kind] : "plain");
     s->name = arena_printf(a, "%s_%dx%d", kind, c->bm, c->bn);
+    if (c->regs)
+        s->name =
+            arena_printf(a, "regs_%s_%dx%dx%d", kind_name[c->kind], c->bm, c->bn, tile_k(g, c));
     s->target = cx->target->name;
     s->move = MOVE_tma;
     s->mul = MUL_wgmma;
@@ -118,7 +128,8 @@ static Schedule *begin(const PassCtx *cx, const Gemm *g, const Tile *c) {
     if (c->grouped) s->name = arena_printf(a, "%s_grouped", s->name);
     lay(a, s, mma_axis(&g->m, gemm_rows(g, c)), c->bm);
     lay(a, s, mma_axis(&g->m, gemm_cols(g, c)), c->bn);
-    lay(a, s, mma_axis(&g->m, g->m.k), gemm_stage_k(g));
+    lay(a, s, mma_axis(&g->m, g->m.k), tile_k(g, c));
+    s->deal = c->kind == DEAL;
     if (g->sums == PROMOTED) {
         s->promote = gemm_stage_k(g);
         s->pieces = c->pieces, s->sets = c->sets;
@@ -132,16 +143,24 @@ static Schedule *begin(const PassCtx *cx, const Gemm *g, const Tile *c) {
 static void end(const PassCtx *cx, const Gemm *g, const Tile *c, int stages, int slabs,
                 Schedule *s) {
     Arena *a = cx->arena;
-    bool small = tile_groups(c) == 1, swap = c->kind == SWAP;
+    bool small = tile_groups(c) == 1, swap = tile_swaps(g, c);
     bool all = c->plain && !c->wide; /* by threads, what TMA could bring too */
     bool plain = c->plain && !g->made;
-    in_smem(a, s, &g->m, true, swap ? c->bn : c->bm, stages, c->rows, plain || all || g->m.a.made);
-    in_smem(a, s, &g->m, false, swap ? c->bm : c->bn, stages, c->cols, plain || all || g->m.b.made);
+    bool threads = !c->regs && !plain && !all;
+    in_smem(a, s, &g->m, true, swap ? c->bn : c->bm, stages, c->rows,
+            plain || all || (threads && g->m.a.made));
+    in_smem(a, s, &g->m, false, swap ? c->bm : c->bn, stages, c->cols,
+            plain || all || (threads && g->m.b.made));
+    for (int i = 0; i < s->values.n && c->regs; i++)
+        if (s->values.v[i].value == (swap ? g->m.b : g->m.a).value)
+            s->values.v[i].place = PLACE_reg;
     SRole load = {"load", 4 * tile_loaders(c) - slabs, small ? 40 : 24},
           slab = {"slab", slabs, load.regs};
     SRole mma = {"mma", 4 * tile_groups(c), small ? 232 : 240};
     if (slabs && c->grouped) load.regs = slab.regs = 40, mma.regs = 232; /* three kinds of tiles */
     if (c->plain) load.regs = 152, mma.regs = small ? 232 : 176;
+    if (c->kind == DEAL)
+        mma.regs = c->groups == 3 ? 160 : 232, load.regs = c->groups == 3 ? 24 : 40;
     if (tile_loaders(c) > 1) load.regs = mma.regs = 65536 / s->threads / 8 * 8;
     vec_push(a, &s->roles, load);
     if (slabs) vec_push(a, &s->roles, slab);
@@ -161,14 +180,26 @@ bool gemm_fits_tier(const TProg *t, const Schedule *s) {
 
 enum { SPARE = 2048, LEAST_AHEAD = 144 * 1024 };
 
+/* Of a line of k, where it is made in registers: those of its loads. */
+static int raw_bytes(const Gemm *g, const Tile *c) {
+    const MmaFactor *f = tile_swaps(g, c) ? &g->m.b : &g->m.a;
+    int bits = 0;
+    for (int i = 0; i < f->nparts; i++)
+        if (mma_is_run(g->t, f->part[i], g->m.k))
+            bits += dtype_bits(g->t->tensors.v[f->part[i]->tensor].type);
+    return tile_k(g, c) * bits / 8;
+}
+
 static int stage_bytes(const Gemm *g, const Tile *c) {
+    if (c->regs) return c->bm * raw_bytes(g, c) + c->bn * STAGE_BYTES * c->regs;
     return (gemm_height(g, c) + gemm_width(g, c)) * STAGE_BYTES;
 }
 
 /* Small tiles: as deep a ring as fits. */
 static int stages_in(int bytes, const Gemm *g, const Tile *c) {
-    int n = bytes / stage_bytes(g, c), most = tile_groups(c) == 1 ? 32 : 8;
-    return n < most ? n : most;
+    int n = bytes / stage_bytes(g, c), most = tile_groups(c) == 1 || c->regs ? 32 : 8;
+    if (n > most) n = most;
+    return c->kind == DEAL ? n / c->groups * c->groups : n;
 }
 
 /* With matrices that are loaded after the loop brought to slabs; NULL: there are none, or no room.
@@ -190,7 +221,8 @@ enum { LESS = 2 };
 
 /* Reduced rows need memory too: a stage or two less where that is short. */
 static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
-    bool pingpong = c->kind == PINGPONG, staged = tile_groups(c) > 1 && c->kind != DIRECT;
+    bool pingpong = c->kind == PINGPONG,
+         staged = tile_groups(c) > 1 && c->kind != DIRECT && !c->regs;
     SlabShape x = {g->t,           &g->m, pingpong ? c->bm : c->bm / tile_groups(c),
                    tile_groups(c), c->bn, pingpong,
                    c->grouped,     false};
@@ -199,6 +231,7 @@ static Schedule *make(const PassCtx *cx, const Gemm *g, const Tile *c) {
     do {
         s = begin(cx, g, c);
         int slabs = staged ? slabs_store(cx->arena, &x, s) : 0;
+        if (c->kind == DEAL) slabs += (c->groups - 1) * c->bm * c->bn * 4;
         stages = stages_in(cx->target->smem - SPARE - slabs, g, c) - less;
         end(cx, g, c, stages, 0, s);
     } while (g->m.row_block.size && !gemm_fits_tier(g->step, s) && less++ < LESS);
@@ -277,8 +310,9 @@ static Tile shared(const Gemm *g, Tile t) {
 /* Would it have the name of the other? */
 static bool same_tile(const Tile *a, const Tile *b) {
     return a->kind == b->kind && a->bm == b->bm && a->bn == b->bn && a->plain == b->plain &&
-           tile_pair_rows(a) == tile_pair_rows(b) && tile_pair_cols(a) == tile_pair_cols(b) &&
-           a->split == b->split && a->grouped == b->grouped;
+           a->regs == b->regs && tile_pair_rows(a) == tile_pair_rows(b) &&
+           tile_pair_cols(a) == tile_pair_cols(b) && a->split == b->split &&
+           a->grouped == b->grouped;
 }
 
 /* A product with a vector is as narrow as can be, and narrow tiles store from registers: of all
@@ -287,7 +321,7 @@ static void consider(const Gemm *g, Candidate *list, int *n, Tile t) {
     t = shared(g, t);
     for (int i = 0; i < *n; i++)
         if (same_tile(&list[i].tile, &t)) return;
-    if (g->vector && tile_groups(&t) > 1) return;
+    if (g->vector && tile_groups(&t) > 1 && t.kind != DEAL) return;
     if (g->vector) t.always = t.plain;
     if ((t.sums & g->sums) && !gemm_splits_in_vain(g, &t)) add(g, list, n, t);
 }

@@ -24,6 +24,7 @@ typedef enum Kind {
     THIN,     /* one group, deep ring, direct: all that counts is to keep memory busy */
     SWAP,   /* the same with the operands swapped: bm rows of the factor of columns, and bn columns
                for the few rows of the other */
+    DEAL,   /* the groups share rows, and deal the stages of a tile (made factors in registers) */
     TURNS,  /* as COOP, and they take turns at issuing (promotion) */
     OVERLAP /* as COOP, and each overlaps adding with what it multiplies (promotion, two sets) */
 } Kind;
@@ -47,6 +48,9 @@ typedef struct Tile {
     bool wide;        /* of factors that are made: loads as vectors; else nothing comes by TMA */
     bool grouped;     /* each of several sums has such tiles */
     int loaders;      /* warpgroups that make them; 0 reads as 1 */
+    int regs;         /* they are made in registers, of the accumulator's rows; 64 of k of a stage,
+                         times this. 0: in shared memory */
+    int groups;       /* of DEAL */
     int loop;         /* percent of the ideal that its main loop takes; 0 reads as 100 */
 } Tile;
 
@@ -63,6 +67,10 @@ int tile_groups(const Tile *c);
 int tile_loaders(const Tile *c);
 int tile_pair_rows(const Tile *c);
 int tile_pair_cols(const Tile *c);
+/* Elements of k of a tile's stage. */
+int tile_k(const Gemm *g, const Tile *c);
+/* The accumulator's rows are the program's columns. */
+bool tile_swaps(const Gemm *g, const Tile *c);
 /* The axes of the accumulator. */
 int gemm_rows(const Gemm *g, const Tile *c);
 int gemm_cols(const Gemm *g, const Tile *c);

@@ -143,7 +143,7 @@ typedef struct {
     uint8_t kind; // FkmParamKind
     uint32_t index;
     FkmExpr value; // of VALUE; of an address: bytes added to it (absent: 0)
-    FkmMap map;    // of TMAP, and stored only there
+    FkmMap map;    // of TMAP, and stored only there; of 4-bit types it is one of bytes
 } FkmParam;
 
 typedef struct {

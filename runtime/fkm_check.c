@@ -163,7 +163,8 @@ static bool check_map(const Check *c, const FkmFn *f, const FkmParam *p) {
     }
     if (m->swizzle && m->swizzle != 32 && m->swizzle != 64 && m->swizzle != 128)
         return refuse(c, "a tensor map with a swizzle of %u bytes", m->swizzle);
-    if (bits < 8) return refuse(c, "a tensor map of half bytes");
+    if (bits < 8 && m->dim[0] != rank - 1)
+        return refuse(c, "a tensor map of half bytes that do not lie side by side");
     if (row % 16 || (m->swizzle && row > m->swizzle))
         return refuse(c, "a tensor map whose box is %u bytes wide", row);
     return true;

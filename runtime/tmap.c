@@ -63,9 +63,12 @@ bool fk_tmap_describe(const FkBound *b, const FkmParam *p, uint64_t address, FkT
     const FkmFn *f = b->fn->fn;
     const FkmMap *m = &p->map;
     FkmDtype type = (FkmDtype)(m->temp ? f->temps[p->index].dtype : f->tensors[p->index].dtype);
-    int64_t bytes = fkm_dtype_bits(type) / 8, align = m->temp ? FKM_ALIGN : b->align[p->index];
-    *map = (FkTmap){
-        .address = address, .rank = m->rank, .swizzle = m->swizzle, .dtype = fk_dl_types[type]};
+    int64_t bits = fkm_dtype_bits(type), align = m->temp ? FKM_ALIGN : b->align[p->index];
+    bool half = bits == 4; // hardware takes whole bytes
+    *map = (FkTmap){.address = address,
+                    .rank = m->rank,
+                    .swizzle = m->swizzle,
+                    .dtype = fk_dl_types[half ? FKM_U8 : type]};
     if (align < ROW || address % ROW) return false;
     for (int i = 0; i < m->rank; i++) {
         int64_t extent, stride;
@@ -73,13 +76,15 @@ bool fk_tmap_describe(const FkBound *b, const FkmParam *p, uint64_t address, FkT
         if (extent < 1 || extent > most_extent) return false;
         map->extent[i] = (uint64_t)extent;
         map->box[i] = m->box[i];
+        if (half && !i) map->extent[0] = (uint64_t)(extent + 1) / 2, map->box[0] /= 2;
         if (i && extent == 1) {
             map->stride[i] = any_stride(map->extent[i - 1], map->stride[i - 1]);
             continue;
         }
         if (extent == 1) stride = 1;
-        if (i ? stride < 1 || stride >= end_stride / bytes : stride != 1) return false;
-        map->stride[i] = (uint64_t)(stride * bytes);
+        if (i ? stride < 1 || stride >= 8 * end_stride / bits || stride * bits % 8 : stride != 1)
+            return false;
+        map->stride[i] = i ? (uint64_t)(stride * bits / 8) : (uint64_t)(half ? 1 : bits / 8);
         if (i && map->stride[i] % ROW) return false;
     }
     return true;

@@ -9,6 +9,7 @@
 typedef struct WgmmaOperand {
     uint32_t low, high;
     int step, block; /* from k to k of the next instruction; from 64 rows to the next */
+    int deep;        /* from 64 elements of k to the next, K-major */
     int part;        /* from a factor to the next behind it */
     bool mn;         /* MN-major: a flag of the instruction */
 } WgmmaOperand;
@@ -21,6 +22,7 @@ static inline WgmmaOperand wgmma_operand(const MmaSmem *s) {
                           .high = (uint32_t)s->stride / 16 | swizzle << 30,
                           .step = s->step / 16,
                           .block = s->block / 16,
+                          .deep = s->deep_bytes / 16,
                           .part = s->part / 16,
                           .mn = s->mn};
 }

@@ -95,10 +95,13 @@ typedef struct WgmmaPieces {
     int n, steps, per_piece;
     int a_step, a_piece, b_step, b_piece;
     uint32_t high;
+    bool k_major; /* b, of made */
 } WgmmaPieces;
 void ptx_wgmma_scores(Lower *l, const WgmmaPieces *w, Val a, Val b, Val *acc);
 void ptx_wgmma_rows(Lower *l, const WgmmaPieces *w, const Val *a, Val b, Val *acc, bool first,
                     bool last);
+/* As rows, a group of its own; b as w->k_major says. add: i32, 0: overwrites acc; NULL: adds. */
+void ptx_wgmma_made(Lower *l, const WgmmaPieces *w, const Val *a, Val b, Val add, Val *acc);
 /* Floats that are made before this are not made later, nor what uses them earlier. */
 void ptx_hold(Lower *l, int n, Val *v);
 

@@ -152,6 +152,7 @@ typedef struct Lower {
     bool unit_last;           /* the last dimension of every tensor has stride 1: guarded */
     bool online;              /* wgmma, and products of what was made of products */
     int ctas;   /* with roles, or held rows: of a multiprocessor, at once; 0 reads as 1 */
+    bool kept;  /* loads of global memory stay between the memory operations around them */
     bool roles; /* warps have roles: nothing may move between their regions */
 } Lower;
 

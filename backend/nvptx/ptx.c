@@ -134,11 +134,14 @@ Val ptx_load_at(Lower *l, int bytes, Val ptr, int64_t offset, Val pred) {
         return v;
     }
     int w = width_log(bytes);
-    const char *text = arena_printf(l->arena, "mov.%s $0, 0;\n\t@$2 ld.global.nc.%s $0, [$1%s];",
-                                    mov_name[w], width_name[w], offset_text(l, offset));
-    const char *regs = arena_printf(l->arena, "=&%c,l,b", width_reg[w]);
+    const char *text =
+        arena_printf(l->arena, "mov.%s $0, 0;\n\t@$2 ld.global%s.%s $0, [$1%s];", mov_name[w],
+                     l->kept ? "" : ".nc", width_name[w], offset_text(l, offset));
+    const char *regs =
+        arena_printf(l->arena, "=&%c,l,b%s", width_reg[w], l->kept ? ",~{memory}" : "");
     Val arg[2] = {ptr, pred};
-    Val v = ptx_asm(l, text, regs, ASM_PURE, bytes == 1 ? l->i16 : t, arg, 2);
+    Val v =
+        ptx_asm(l, text, regs, l->kept ? ASM_EFFECT : ASM_PURE, bytes == 1 ? l->i16 : t, arg, 2);
     return bytes == 1 ? LLVMBuildTrunc(l->b, v, l->i8, "") : v;
 }
 

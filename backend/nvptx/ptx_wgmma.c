@@ -82,6 +82,36 @@ void ptx_wgmma_rows(Lower *l, const WgmmaPieces *w, const Val *a, Val b, Val *ac
     str_free(&regs);
 }
 
+void ptx_wgmma_made(Lower *l, const WgmmaPieces *w, const Val *a, Val b, Val add, Val *acc) {
+    Str text = {0}, regs = {0};
+    int n = w->n / 2, words = 4 * w->steps, at = 2 * n;
+    str_printf(&text, "{\n\t.reg .pred p;\n\t.reg .b32 lo, h;\n\t.reg .b64 db;\n\t");
+    if (add) str_printf(&text, "setp.ne.b32 p, $%d, 0;\n\t", at + words + 1);
+    str_printf(&text, "mov.b32 h, %u;\n\twgmma.fence.sync.aligned;\n\t", w->high);
+    for (int k = 0; k < w->steps; k++) {
+        int r = at + 4 * k;
+        str_printf(&text, "add.s32 lo, $%d, %d;\n\tmov.b64 db, {lo, h};\n\t", at + words,
+                   offset(w, k, w->b_step, w->b_piece));
+        instruction(&text, w);
+        str_printf(&text, "{$%d,$%d,$%d,$%d}, db, %s, 1, 1, %d;\n\t", r, r + 1, r + 2, r + 3,
+                   add && !k ? "p" : "1", !w->k_major);
+    }
+    str_add(&text, "wgmma.commit_group.sync.aligned;\n\t}");
+    outs(&regs, n, true);
+    for (int i = 0; i < words; i++) str_add(&regs, ",r");
+    str_add(&regs, add ? ",r,r,~{memory}" : ",r,~{memory}");
+    Val *arg = ARENA_ARRAY(l->arena, Val, n + words + 2);
+    for (int i = 0; i < n; i++) arg[i] = acc[i];
+    for (int i = 0; i < words; i++) arg[n + i] = a[i];
+    arg[n + words] = b, arg[n + words + 1] = add;
+    take(l,
+         ptx_asm(l, str_get(&text), str_get(&regs), ASM_TOGETHER, floats(l, n), arg,
+                 (unsigned)(n + words + 1 + (add != NULL))),
+         n, acc);
+    str_free(&text);
+    str_free(&regs);
+}
+
 void ptx_hold(Lower *l, int n, Val *v) {
     enum { MOST = 64 };
     for (int from = 0; from < n; from += MOST) {

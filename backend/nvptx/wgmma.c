@@ -149,16 +149,38 @@ void wg_emit_rest(Wg *w, const Work *k, const Acc *acc, Val row, Val col0) {
 /* Accumulators that leave no registers for finding the tile meanwhile. */
 enum { FULL_HOUSE = 192 };
 
+/* By the group with the first turn. */
+static void by_first(Wg *w, const Work *k, const Acc *acc, Val row, Val col0) {
+    Lower *l = w->l;
+    LLVMBasicBlockRef rest = block_new(l, "first.group"), after = block_new(l, "tile.done");
+    Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->turn, i32c(l, 0), "");
+    LLVMBuildCondBr(l->b, first, rest, after);
+    block_enter(l, rest);
+    Map narrow = l->narrow, wide = l->wide; /* what is known in one branch only */
+    l->narrow = l->wide = (Map){.arena = l->arena};
+    wg_emit_rest(w, k, acc, row, col0);
+    LLVMBuildBr(l->b, after);
+    block_enter(l, after);
+    l->narrow = narrow, l->wide = wide;
+}
+
+/* A group has all rows of its tile. */
+static bool alone(const Wg *w) {
+    return w->l->s->pingpong || w->t.deal;
+}
+
 static Ring mma_tile(Wg *w, Val item, Ring r) {
     Lower *l = w->l;
     Work work = wg_work(w, item);
     Val tile = work.tile;
     Acc acc = wg_acc(w);
     Val last, row0 = NULL, col0 = NULL;
-    bool full = acc.n >= FULL_HOUSE || w->m.nest.strips.loop; /* these ask for the tile */
+    bool full =
+        acc.n >= FULL_HOUSE || w->t.regs || w->m.nest.strips.loop; /* these ask for the tile */
     if (full) wg_decode(w, tile, &row0, &col0);
     if (l->s->pingpong) wg_turn_wait(w);
     Ring end = w->t.promote ? wg_promote(w, &work, r, row0, col0, &acc, &last)
+               : w->t.regs  ? wg_multiply_regs(w, &work, row0, r, &acc, &last)
                             : multiply(w, &work, r, &acc, &last);
     if (l->s->pingpong) {
         wg_turn_pass(w);
@@ -174,12 +196,16 @@ static Ring mma_tile(Wg *w, Val item, Ring r) {
         ptx_wgmma_wait(l, 0, acc.n, acc.v);
         wg_release(w, last, NULL);
     }
+    if (w->t.deal) wg_add_dealt(w, &acc);
     Val row = row0;
-    if (!l->s->pingpong) {
+    if (!alone(w)) {
         Val of_group = LLVMBuildMul(l->b, w->group, i32c(l, w->t.group_rows), "");
         row = LLVMBuildAdd(l->b, row, LLVMBuildZExt(l->b, of_group, l->i64, ""), "");
     }
-    wg_emit_rest(w, &work, &acc, row, col0);
+    if (w->t.deal)
+        by_first(w, &work, &acc, row, col0);
+    else
+        wg_emit_rest(w, &work, &acc, row, col0);
     wg_uniform_end(w, after);
     return end;
 }
@@ -232,13 +258,14 @@ static void emit_consumer(Wg *w) {
     if (w->t.carried) wg_slab_consumer(w);
     wg_descriptors(w);
     w->releases = LLVMBuildICmp(b, LLVMIntULT, t, i32c(l, wg_pair(w)), "");
+    if (w->t.regs) w->releases = w->lane0; /* a warp's threads have read it, too */
     w->empties = wg_empty_bar(w, i32c(l, 0));
     if (wg_pair(w) > 1)
         w->empties = ptx_cluster_map(l, w->empties, LLVMBuildAnd(b, t, i32c(l, 1), ""));
     Val warp = LLVMBuildLShr(b, t, i32c(l, 5), "");
     Val g = LLVMBuildAnd(b, LLVMBuildLShr(b, t, i32c(l, 2), ""), i32c(l, 7), "");
     Val row = LLVMBuildAdd(b, LLVMBuildShl(b, warp, i32c(l, 4), ""), g, "");
-    w->row = l->s->pingpong ? row : wg_at_stage(w, row, w->group, w->t.group_rows);
+    w->row = alone(w) ? row : wg_at_stage(w, row, w->group, w->t.group_rows);
     w->col = LLVMBuildShl(b, LLVMBuildAnd(b, t, i32c(l, 3), ""), i32c(l, 1), "");
     if (l->s->pingpong || l->s->turns) first_turn(w);
     wg_tile_loop(w, l->s->pingpong ? every_second(w) : ring_start(w), mma_tile);
@@ -266,7 +293,8 @@ static void barriers_init(Wg *w) {
     bool tma = !w->t.a.plain || !w->t.b.plain, plain = w->t.a.plain || w->t.b.plain;
     for (int s = 0; s < w->t.stages; s++) {
         ptx_mbar_init(l, wg_full_bar(w, i32c(l, s)), (tma ? 1 : 0) + (plain ? 4 : 0));
-        int groups = l->s->pingpong ? 1 : w->t.groups;
+        int groups = alone(w) ? 1 : w->t.groups;
+        if (w->t.regs) groups *= 4;
         ptx_mbar_init(l, wg_empty_bar(w, i32c(l, s)), groups * wg_pair(w));
     }
     if (w->t.carried) wg_slab_init(w);
@@ -411,7 +439,12 @@ bool wg_end(Wg *w, LLVMBasicBlockRef entry, Kernel *k, Diags *d) {
 
 static void find_maps(Wg *w) {
     Lower *l = w->l;
-    factor_maps(w, true, &w->t.a, w->map_a);
+    for (int n = 0; n < w->t.nraw; n++) {
+        const MmaRaw *r = &w->t.raw[n];
+        w->map_raw[n] =
+            param_map(l, wg_map(w, &r->f, &r->s), l->t->tensors.v[r->f.load->tensor].id);
+    }
+    if (!w->t.regs) factor_maps(w, true, &w->t.a, w->map_a);
     factor_maps(w, false, &w->t.b, w->map_b);
     for (int i = 0; i < w->t.nstaged; i++) {
         const MmaStaged *s = &w->t.staged[i];

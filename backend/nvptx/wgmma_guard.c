@@ -13,7 +13,9 @@ KTmap wg_map(const Wg *w, const MmaFactor *f, const MmaSmem *s) {
     KTmap m = {.temp = x->mem == TM_TEMP, .rank = x->rank, .swizzle = s->swizzle};
     for (int i = 0; i < x->rank; i++) {
         m.dim[i] = x->rank - 1 - i;
-        m.box[i] = m.dim[i] == f->depth ? w->t.k : m.dim[i] == f->row ? s->box : 1;
+        m.box[i] = m.dim[i] == f->depth ? w->t.k / (s->deep > 1 ? s->deep : 1)
+                   : m.dim[i] == f->row ? s->box
+                                        : 1;
     }
     return m;
 }
@@ -51,9 +53,8 @@ static void guard_pitch(Wg *w, Kernel *k, const TTensor *x, int d) {
         guard_add(w->l, k, g);
         return;
     }
-    const Ix *size = ix_const(p, dtype_bits(x->type) / 8);
-    const Ix *bytes = ix_mul(p, dense_stride(w->l->t, x, d), size);
-    nonneg(w, k, ix_neg(p, ix_mod(p, bytes, ix_const(p, MAP_ALIGN))));
+    const Ix *bits = ix_mul(p, dense_stride(w->l->t, x, d), ix_const(p, dtype_bits(x->type)));
+    nonneg(w, k, ix_neg(p, ix_mod(p, bits, ix_const(p, 8 * MAP_ALIGN))));
 }
 
 /* A tensor that a map is made of. */
@@ -141,7 +142,10 @@ void wg_guards(Wg *w, Kernel *k) {
     k->persistent = w->l->s->persistent;
     k->cost = w->l->s->cost;
     wg_split_memory(w, k);
-    guard_factors(w, k, true, &w->t.a);
+    if (w->t.regs)
+        wg_guard_regs(w, k);
+    else
+        guard_factors(w, k, true, &w->t.a);
     guard_factors(w, k, false, &w->t.b);
     for (int i = 0; i < w->t.nstaged; i++)
         wg_guard_map_out(w, k, tensor_of(w, w->t.staged[i].inst));

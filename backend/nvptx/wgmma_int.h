@@ -1,11 +1,11 @@
 /* wgmma_int.h - what the files of the wgmma tier share: wgmma.c (the kernel, who multiplies),
  * wgmma_promote.c (with partial sums), wgmma_strips.c (scales of those), wgmma_ring.c (stages),
  * wgmma_load.c (who loads), wgmma_load_plain.c and wgmma_plain_edge.c (the same without TMA),
- * wgmma_make.c (where threads make factors), wgmma_out.c (after the loop), wgmma_reduce.c,
- * wgmma_reduce_rows.c (reductions of it), wgmma_store.c and wgmma_bring.c (stores and loads there
- * through shared memory), wgmma_slab.c (who copies those), wgmma_split.c (parts of a tile),
- * wgmma_tile.c (which tile, where its elements lie), wgmma_guard.c (launch), wgmma_grouped.c
- * (products with tiles of their own). */
+ * wgmma_make.c (where threads make factors), wgmma_regs.c (where those who multiply do, in
+ * registers), wgmma_out.c (after the loop), wgmma_reduce.c, wgmma_reduce_rows.c (reductions of it),
+ * wgmma_store.c and wgmma_bring.c (stores and loads there through shared memory), wgmma_slab.c (who
+ * copies those), wgmma_split.c (parts of a tile), wgmma_tile.c (which tile, where its elements
+ * lie), wgmma_guard.c (launch), wgmma_grouped.c (products with tiles of their own). */
 #ifndef FK_NVPTX_WGMMA_INT_H
 #define FK_NVPTX_WGMMA_INT_H
 
@@ -18,6 +18,7 @@ typedef struct Wg {
     Mma m;
     MmaTiles t;
     int map_a[MMA_SUMS], map_b[MMA_SUMS]; /* places of their tensor maps among the parameters */
+    int map_raw[MMA_RAW];
     int map_out[MMA_STAGED], map_in[MMA_STAGED];
     Val *pairs[MMA_STAGED]; /* of a chunk: bits of two neighbours, by row held and 8 columns */
     Val tid;                /* in the CTA */
@@ -41,6 +42,8 @@ typedef struct Wg {
     Val lane0;          /* i1: first of a warp */
     Val desc_a, desc_b; /* of stage 0: low words */
     Val row, col;       /* i32: of the thread's first element in the tile */
+    Val turn;           /* uniform: of a tile's dealt stages the group has every so many-th from
+                           this one on; who has the first does what follows the loop */
     Val *set[2];        /* partial sums of a piece */
     int strip_rows, strip_cols; /* rows, columns or groups of them that are scaled, of a thread */
     Val *scales;                /* of the stage whose last piece is pending after the loop */
@@ -76,6 +79,7 @@ typedef Ring TileFn(Wg *w, Val item, Ring r);
 Ring ring_start(const Wg *w);
 Ring ring_next(Wg *w, Ring r);
 Ring ring_skip(Wg *w, Ring r);                         /* past a whole tile */
+Ring ring_on(Wg *w, Ring r, Val by);                   /* `by` stages on, at most all of them */
 Val ring_before(Wg *w, Val stage);                     /* the stage before it */
 const Ix *wg_k_tiles(const Wg *w);                     /* stages that a tile takes */
 Val wg_at_stage(Wg *w, Val base, Val stage, int size); /* base + stage * size */
@@ -111,6 +115,7 @@ typedef struct Present {
 } Present;
 typedef struct Presents {
     Present a, b; /* of each factor of rows; of columns */
+    Present raw[MMA_RAW];
     Val bytes;
 } Presents;
 Presents wg_presents(Wg *w);
@@ -148,6 +153,11 @@ void wg_add_sum(Wg *w, Acc *acc, int carry, const Val *v);
  * after it. */
 Ring wg_promote(Wg *w, const Work *k, Ring r, Val row0, Val col0, Acc *acc, Val *last);
 void wg_promote_rest(Wg *w, Acc *acc, Val last);
+/* The main loop where the factor of rows is made in registers (wgmma_regs.c), from row0 on; and,
+ * where groups have dealt a tile's stages, their sums come together in the first turn's. */
+Ring wg_multiply_regs(Wg *w, const Work *k, Val row0, Ring r, Acc *acc, Val *last);
+void wg_add_dealt(Wg *w, Acc *acc);
+void wg_guard_regs(Wg *w, Kernel *k);
 
 /* Blocks of k that are scaled (wgmma_strips.c), between open and close, at a tile's rows and
  * columns. load: what scales a stage (i32), n values of any type; use: it is what scales now; add:
@@ -192,6 +202,8 @@ void wg_coords(Wg *w, const TInst *i, Val *coord);
 /* Opens an axis at n elements one after the other, which may lie beyond its end: all or none of
  * them if together. */
 void wg_open_run(Wg *w, int axis, Val first, int n, bool together);
+/* At `first` and so many elements after it; all are there. */
+void wg_open_steps(Wg *w, int axis, Val first, int n, const int64_t *step);
 
 /* The elements of the accumulator that a thread holds: group rows; n columns from col0 on. */
 void wg_open_rows(Wg *w, Val row0);

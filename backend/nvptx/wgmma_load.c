@@ -23,12 +23,12 @@ static Present present_of(Wg *w, const MmaFactor *f, int axis, int tile, const M
     Present p = {.bytes = i32c(l, s->plain ? 0 : s->bytes)};
     if (s->plain) return p;
     if (f->row < 0) { /* one line, of one box */
-        p.bytes = i32c(l, s->parts * s->swizzle);
+        p.bytes = i32c(l, s->parts * s->deep * s->swizzle);
         return p;
     }
     Val first = LLVMBuildTrunc(l->b, l->axis[axis].e[0], l->i32, "");
     Val all = boxes_from(w, axis, tile, s, first, s->boxes);
-    if (all) p.bytes = LLVMBuildMul(l->b, all, i32c(l, s->parts * s->box_bytes), "");
+    if (all) p.bytes = LLVMBuildMul(l->b, all, i32c(l, s->parts * s->deep * s->box_bytes), "");
     p.boxes = all;
     if (!shared || !all) return p;
     first = wg_at_stage(w, first, w->rank, s->boxes / 2 * s->box);
@@ -38,20 +38,31 @@ static Present present_of(Wg *w, const MmaFactor *f, int axis, int tile, const M
 
 Presents wg_presents(Wg *w) {
     Presents p;
+    if (w->t.regs) {
+        p.a = p.b = present_of(w, &w->m.b, w->m.cols, w->t.n, &w->t.b, false);
+        p.bytes = p.b.bytes;
+        for (int n = 0; n < w->t.nraw; n++) {
+            p.raw[n] = (Present){.bytes = i32c(w->l, w->t.raw[n].s.bytes)}; /* threads read all */
+            p.bytes = LLVMBuildAdd(w->l->b, p.bytes, p.raw[n].bytes, "");
+        }
+        return p;
+    }
     p.a = present_of(w, &w->m.a, w->m.rows, w->t.m, &w->t.a, w->t.pair_cols > 1);
     p.b = present_of(w, &w->m.b, w->m.cols, w->t.n, &w->t.b, w->t.pair_rows > 1);
     p.bytes = LLVMBuildAdd(w->l->b, p.a.bytes, p.b.bytes, "");
     return p;
 }
 
-/* The boxes of a factor from the open axes on, which hold one element each. Of a shared factor each
- * CTA of a pair loads half of the boxes, for both. */
-static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, Val map, bool shared,
-                        const Present *p, Val to, Val bar) {
+/* The boxes of a factor from the open axes on, which hold one element each, and the deep-th line of
+ * k. Of a shared factor each CTA of a pair loads half of the boxes, for both. */
+static void load_line(Wg *w, const MmaFactor *f, const MmaSmem *s, Val map, bool shared,
+                      const Present *p, int deep, Val to, Val bar) {
     Lower *l = w->l;
     const TInst *i = f->load;
     Val coord[5], *row = &coord[f->row < 0 ? 0 : i->nix - 1 - f->row];
     wg_coords(w, i, coord);
+    if (deep) coord[0] = LLVMBuildAdd(l->b, coord[0], i32c(l, deep * w->t.k / s->deep), "");
+    if (deep) to = LLVMBuildAdd(l->b, to, i32c(l, deep * s->deep_bytes), "");
     int boxes = f->row < 0 ? 1 : shared ? s->boxes / 2 : s->boxes;
     Val first = *row; /* not that of the axis: rows may be read from any on */
     if (shared) first = wg_at_stage(w, first, w->rank, boxes * s->box);
@@ -63,6 +74,11 @@ static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, Val map, bo
             there = LLVMBuildICmp(l->b, LLVMIntUGT, p->boxes, i32c(l, n), "");
         ptx_tma_load(l, map, i->nix, coord, box, bar, s->evict, shared ? 3 : 0, there);
     }
+}
+
+static void load_factor(Wg *w, const MmaFactor *f, const MmaSmem *s, Val map, bool shared,
+                        const Present *p, Val to, Val bar) {
+    for (int n = 0; n < s->deep; n++) load_line(w, f, s, map, shared, p, n, to, bar);
 }
 
 static void load_factors(Wg *w, bool rows, const MmaSmem *s, const int *map, const Present *p,
@@ -79,7 +95,13 @@ static void load_factors(Wg *w, bool rows, const MmaSmem *s, const int *map, con
 void wg_load_factors(Wg *w, const Presents *p, Val stage, Val full) {
     Lower *l = w->l;
     ptx_mbar_expect(l, full, p->bytes, NULL);
-    load_factors(w, true, &w->t.a, w->map_a, &p->a, stage, full);
+    for (int n = 0; n < w->t.nraw; n++) {
+        const MmaRaw *r = &w->t.raw[n];
+        Val to = LLVMBuildAdd(l->b, stage, i32c(l, r->at), "");
+        load_factor(w, &r->f, &r->s, ptx_map_address(l, w->kernel, w->map_raw[n]), false,
+                    &p->raw[n], to, full);
+    }
+    if (!w->t.regs) load_factors(w, true, &w->t.a, w->map_a, &p->a, stage, full);
     stage = LLVMBuildAdd(l->b, stage, i32c(l, w->t.a.bytes), "");
     load_factors(w, false, &w->t.b, w->map_b, &p->b, stage, full);
 }
@@ -156,7 +178,9 @@ void wg_loader(Wg *w) {
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, w->tid, i32c(l, 0), "");
     LLVMBuildCondBr(l->b, first, one, rest);
     block_enter(l, one);
-    for (int n = 0; n < w->t.a.kinds; n++)
+    for (int n = 0; n < w->t.nraw; n++)
+        ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_raw[n]));
+    for (int n = 0; n < w->t.a.kinds && !w->t.regs; n++)
         ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_a[n]));
     for (int n = 0; n < w->t.b.kinds; n++)
         ptx_map_prefetch(l, ptx_map_address(l, w->kernel, w->map_b[n]));

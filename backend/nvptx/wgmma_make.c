@@ -12,11 +12,14 @@
  * that are vectors, or one for a unit, run `ahead` stages before they are used, in registers.
  * Within a tile; the first ones of a tile are waited for.
  *
+ * What can be made two neighbours at a time is (pairs.c); of the rest, integers of few bits become
+ * f32 without conversions.
+ *
  * Beyond the end of k a factor is 0, whatever its formula makes of loads that are not there. Rows
  * beyond the last are made of zeros, and what comes of them is not stored.
  */
 #include "backend/nvptx/mem_int.h"
-#include "backend/nvptx/wgmma_int.h"
+#include "backend/nvptx/wgmma_made_int.h"
 
 enum { LINE = 128, CHUNK = 16, PER_CHUNK = 8, PER_LINE = 64, THREADS = 128 };
 enum { VEC_MOST = 32, AHEAD_MOST = 4, AHEAD_REGS = 72, STAGE_REGS = 48, WIDEST = 16 };
@@ -27,9 +30,11 @@ typedef struct Make {
     int nparts;
     int axis, begin; /* of rows; bytes from the start of a stage */
     int vec, units, apart;
-    int held;        /* values that a unit's loads are */
-    bool ahead;      /* they run ahead.. */
-    int batch;       /* ..or those of so many units together */
+    int held;    /* values that a unit's loads are */
+    bool ahead;  /* they run ahead.. */
+    int batch;   /* ..or those of so many units together */
+    bool paired; /* made by pairs */
+    Pairs pairs;
     Val line, k, to; /* i32: the thread's first row in the tile, its k, its place, in a stage */
 } Make;
 
@@ -42,34 +47,13 @@ typedef struct Maker {
 
 /* Its elements of a unit lie side by side. */
 static bool is_vector(const Wg *w, const TInst *i) {
-    const TTensor *t = &w->l->t->tensors.v[i->tensor];
-    int axis;
-    if (!w->l->s->wide || i->kind != T_LOAD || !i->nix || i->checked ||
-        !ix_is_axis(i->ix[i->nix - 1], &axis) || axis != w->m.k || dtype_bits(t->type) > 32)
-        return false;
-    for (int d = 0; d + 1 < i->nix; d++)
-        if (ix_uses_axis(i->ix[d], axis)) return false;
-    return true;
+    return w->l->s->wide && mma_is_run(w->l->t, i, w->m.k);
 }
 
 /* The same for all k of a unit. */
-static bool is_steady_ix(const Ix *x, int k, int vec) {
-    int axis;
-    int64_t by;
-    if (!ix_uses_axis(x, k)) return true;
-    if (x->kind == IX_AXIS || x->has_value) return false;
-    if (x->kind == IX_DIV && ix_is_axis(x->arg[0], &axis) && axis == k &&
-        ix_is_const(x->arg[1], &by))
-        return by > 0 && by % vec == 0;
-    for (int i = 0; i < x->n; i++)
-        if (x->kind == IX_DIV || x->kind == IX_MOD || !is_steady_ix(x->arg[i], k, vec))
-            return false;
-    return true;
-}
-
 static bool is_steady(const Wg *w, const Make *x, const TInst *i) {
     for (int d = 0; d < i->nix; d++)
-        if (!is_steady_ix(i->ix[d], w->m.k, x->vec)) return false;
+        if (!mma_is_steady(i->ix[d], w->m.k, x->vec)) return false;
     return true;
 }
 
@@ -87,6 +71,19 @@ static int held_of(const Wg *w, const Make *x, const TInst *i) {
     if (!w->l->s->wide || i->kind != T_LOAD || !i->nix) return 0;
     if (is_vector(w, i)) return words_of(w, x, i);
     return is_steady(w, x, i) ? 1 : 0;
+}
+
+/* By pairs, and of which values that can be said. */
+static void find_pairs(Wg *w, Make *x) {
+    Arena *a = w->l->arena;
+    bool *vector = ARENA_ARRAY(a, bool, x->nparts), *steady = ARENA_ARRAY(a, bool, x->nparts);
+    for (int i = 0; i < x->nparts; i++) {
+        vector[i] = is_vector(w, x->part[i]);
+        steady[i] = x->part[i]->kind == T_LOAD && !vector[i] && is_steady(w, x, x->part[i]);
+    }
+    x->paired =
+        pairs_find(w->l, &x->pairs, x->f->type, x->f->value, x->part, x->nparts, vector, steady) &&
+        w->l->s->wide;
 }
 
 /* ---- units ----------------------------------------------------------------------------------- */
@@ -111,6 +108,7 @@ static Make make_of(Wg *w, const MmaFactor *f, int axis, int rows, int begin) {
     x.vec = vector_length(w, &x, rows);
     x.apart = THREADS / (PER_LINE / x.vec);
     x.units = rows / x.apart;
+    find_pairs(w, &x);
     for (int i = 0; i < x.nparts; i++) x.held += held_of(w, &x, x.part[i]);
     x.ahead = x.held && x.held * x.units <= STAGE_REGS;
     x.batch = 1;
@@ -258,52 +256,59 @@ static void take_held(Wg *w, const TInst *i, const Val *held) {
     l->value[i->id] = f;
 }
 
-static void write_unit(Wg *w, const Make *x, Val to) {
+/* A word, 0 where k is beyond the end. */
+static Val cut_word(Wg *w, Val word, Val const *in) {
     Lower *l = w->l;
-    Frag v = value_of(l, x->f->value);
+    if (l->s->wide) return LLVMBuildSelect(l->b, in[0], word, i32c(l, 0), "");
+    for (int h = 0; h < 2; h++) {
+        Val cut = LLVMBuildAnd(l->b, word, i32c(l, h ? 0xffff : -65536), "");
+        word = LLVMBuildSelect(l->b, in[h], word, cut, "");
+    }
+    return word;
+}
+
+static void write_unit(Wg *w, Make *x, Val to) {
+    Lower *l = w->l;
+    const Val *made = x->paired ? pairs_words(l, &x->pairs) : wg_made_words(w, x->f, x->vec / 2);
     const AxisState *k = &l->axis[w->m.k];
-    DType from = l->type[x->f->value], type = x->f->type;
-    Val zero = i32c(l, 0);
     for (int c = 0; c < x->vec / PER_CHUNK; c++) {
         Val word[4];
         for (int i = 0; i < 4; i++) {
-            Val half[2], in[2];
-            for (int h = 0; h < 2; h++) {
-                int e = PER_CHUNK * c + 2 * i + h;
-                Val one = v.v[frag_at(l, axis_bit(w->m.k), e, v.mask)];
-                half[h] = type_bits(l, type, type_convert(l, from, type, one));
-                in[h] = k->in[e];
-            }
-            word[i] = type_bits_pair(l, type, half[0], half[1]);
-            if (l->s->wide) {
-                word[i] = LLVMBuildSelect(l->b, in[0], word[i], zero, "");
-                continue;
-            }
-            for (int h = 0; h < 2; h++) {
-                Val cut = LLVMBuildAnd(l->b, word[i], i32c(l, h ? 0xffff : -65536), "");
-                word[i] = LLVMBuildSelect(l->b, in[h], word[i], cut, "");
-            }
+            int e = PER_CHUNK * c + 2 * i;
+            word[i] = cut_word(w, made[e / 2], &k->in[e]);
         }
         ptx_store_shared4(l, LLVMBuildXor(l->b, to, i32c(l, c * CHUNK), ""), 0, word);
     }
 }
 
-/* *held goes on to the next unit's. */
-static void make_unit(Wg *w, const Make *x, const Place *p, Val u, Val stage, const Val **held) {
+static void make_part(Wg *w, Make *x, const TInst *part, const Val *held) {
     Lower *l = w->l;
-    open_unit(w, x, p, u);
-    for (int i = 0; i < x->nparts; i++) {
-        const TInst *part = x->part[i];
-        int count = held_of(w, x, part);
-        if (count) {
-            take_held(w, part, *held);
-            *held += count;
-            continue;
-        }
+    if (x->paired && pairs_has(&x->pairs, part)) {
+        if (part->kind == T_LOAD)
+            pairs_load(l, &x->pairs, part, held, x->vec / 2);
+        else
+            pairs_op(l, &x->pairs, part);
+        return;
+    }
+    if (held) {
+        take_held(w, part, held);
+    } else {
         AxisState k = l->axis[w->m.k];
         if (part->nix && is_steady(w, x, part)) shut(l, w->m.k);
         emit_inst(l, part);
         l->axis[w->m.k] = k;
+    }
+    wg_say_narrow(w, &x->pairs, part);
+}
+
+/* *held goes on to the next unit's. */
+static void make_unit(Wg *w, Make *x, const Place *p, Val u, Val stage, const Val **held) {
+    Lower *l = w->l;
+    open_unit(w, x, p, u);
+    for (int i = 0; i < x->nparts; i++) {
+        int count = held_of(w, x, x->part[i]);
+        make_part(w, x, x->part[i], count ? *held : NULL);
+        *held += count;
     }
     Val to = LLVMBuildAdd(l->b, stage, x->to, "");
     Val by = LLVMBuildMul(l->b, u, i32c(l, x->apart * LINE), "");
@@ -311,7 +316,7 @@ static void make_unit(Wg *w, const Make *x, const Place *p, Val u, Val stage, co
 }
 
 /* Units of which nothing was loaded before, a few at a time. */
-static void make_each(Wg *w, const Make *x, const Place *p, Val stage) {
+static void make_each(Wg *w, Make *x, const Place *p, Val stage) {
     Lower *l = w->l;
     Val *held = ARENA_ARRAY(l->arena, Val, x->batch * x->held + 1);
     const Val *from = held;
@@ -334,9 +339,9 @@ static void make_each(Wg *w, const Make *x, const Place *p, Val stage) {
 }
 
 /* Of what is held, in order. */
-static void make_stage(Wg *w, const Maker *all, const Place *p, Val stage, const Val *held) {
+static void make_stage(Wg *w, Maker *all, const Place *p, Val stage, const Val *held) {
     for (int n = 0; n < all->n; n++) {
-        const Make *x = &all->x[n];
+        Make *x = &all->x[n];
         if (!x->ahead) make_each(w, x, p, stage);
         for (int u = 0; u < x->units && x->ahead; u++)
             make_unit(w, x, p, i32c(w->l, u), stage, &held);
@@ -345,18 +350,8 @@ static void make_stage(Wg *w, const Maker *all, const Place *p, Val stage, const
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
-/* `by` stages on, at most all of the ring. */
-static Ring ring_on(Wg *w, Ring r, Val by) {
-    Lower *l = w->l;
-    Val next = LLVMBuildAdd(l->b, r.stage, by, "");
-    Val wraps = LLVMBuildICmp(l->b, LLVMIntUGE, next, i32c(l, w->t.stages), "");
-    Val less = LLVMBuildSub(l->b, next, i32c(l, w->t.stages), "");
-    return (Ring){LLVMBuildSelect(l->b, wraps, less, next, ""),
-                  LLVMBuildXor(l->b, r.phase, LLVMBuildZExt(l->b, wraps, l->i32, ""), "")};
-}
-
 typedef struct Tile {
-    const Maker *all;
+    Maker *all;
     Place at;
     Val *held; /* of `ahead` stages */
     int n;     /* of one */

@@ -20,6 +20,15 @@ Ring ring_next(Wg *w, Ring r) {
     return (Ring){next, LLVMBuildXor(l->b, r.phase, LLVMBuildZExt(l->b, wraps, l->i32, ""), "")};
 }
 
+Ring ring_on(Wg *w, Ring r, Val by) {
+    Lower *l = w->l;
+    Val next = LLVMBuildAdd(l->b, r.stage, by, "");
+    Val wraps = LLVMBuildICmp(l->b, LLVMIntUGE, next, i32c(l, w->t.stages), "");
+    Val less = LLVMBuildSub(l->b, next, i32c(l, w->t.stages), "");
+    return (Ring){LLVMBuildSelect(l->b, wraps, less, next, ""),
+                  LLVMBuildXor(l->b, r.phase, LLVMBuildZExt(l->b, wraps, l->i32, ""), "")};
+}
+
 Val ring_before(Wg *w, Val stage) {
     Lower *l = w->l;
     Val first = LLVMBuildICmp(l->b, LLVMIntEQ, stage, i32c(l, 0), "");

@@ -86,6 +86,8 @@ void wg_coords(Wg *w, const TInst *i, Val *coord) {
         Frag x = frag_ix(l, i->ix[d]);
         coord[i->nix - 1 - d] = LLVMBuildTrunc(l->b, frag_only(&x, "a coordinate"), l->i32, "");
     }
+    if (i->nix && dtype_bits(l->t->tensors.v[i->tensor].type) == 4) /* TMA takes bytes */
+        coord[0] = LLVMBuildLShr(l->b, coord[0], i32c(l, 1), "");
 }
 
 Val wg_factor_at(Wg *w, const MmaFactor *f) {
@@ -203,6 +205,10 @@ void wg_open_run(Wg *w, int axis, Val first, int n, bool together) {
     Val left = LLVMBuildSub(l->b, uniform_ix(l, l->t->axes.v[axis].extent), first, "");
     AxisState *s = place(w, axis, first, LLVMBuildTrunc(l->b, left, l->i32, ""), n, step);
     for (int i = 1; i < n && together; i++) s->in[i] = s->in[0];
+}
+
+void wg_open_steps(Wg *w, int axis, Val first, int n, const int64_t *step) {
+    place(w, axis, first, NULL, n, step);
 }
 
 static Val thread_first(Wg *w, Val tile0, Val of_thread) {

@@ -169,7 +169,9 @@ made() {
         for variant in $(sed -n 's/.*variant=\([^ ]*\) .*/\1/p' "$work/list"); do
             [ "$variant" = general ] && continue
             sizes=("136 40 64" "72 264 448")
-            [[ $variant != *_plain_* ]] || [ "$fn" = w4 ] || sizes=("33 71 77" "130 66 320" "2 3 1")
+            [[ $variant != *_plain_* || $fn == @(w4|halves|signs|eights|groups|added) ]] || sizes=("33 71 77" "130 66 320" "2 3 1")
+            [[ $variant != regs_* ]] || sizes=("72 136 1024" "9 200 1280")
+            [[ $variant != regs_*x64 ]] || sizes=("136 72 64" "72 264 448")
             : > "$work/cases"
             for size in "${sizes[@]}"; do
                 read -r m n k <<< "$size"

@@ -107,9 +107,9 @@ cases() {
     for fn in linear across two batch last scores values norm eight eights; do all gemm_vectors $fn $(batch $fn); done
     for fn in eight eights; do all gemm_vectors_fast $fn $(batch $fn) --fast-accum; done
     absent=
-    sizes=("64 64 64" "16 128 192" "129 260 128" "200 528 320" "1000 1040 1024" "72 2056 576")
+    sizes=("64 64 64" "16 128 576" "129 260 128" "200 528 320" "1000 1040 1024" "72 2056 1280" "3 72 2048" "130 136 768")
     deep=()
-    for fn in w4 nibbles bytes clamped both apart; do all gemm_made $fn; done
+    for fn in w4 nibbles bytes clamped both apart halves signs eights twice groups added large; do all gemm_made $fn; done
     all gemm_made masked -s B=3
     absent=M
     all gemm_made one

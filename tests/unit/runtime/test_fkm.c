@@ -165,7 +165,12 @@ static void checks_the_tree(void **state) {
     REFUSES(map->map.swizzle, 96, "fn 'linear': a tensor map with a swizzle of 96 bytes");
     REFUSES(map->map.swizzle, 64, "fn 'linear': a tensor map whose box is 128 bytes wide");
     REFUSES(map->map.box[0], 12, "fn 'linear': a tensor map whose box is 24 bytes wide");
-    REFUSES(f->tensors[1].dtype, FKM_U4, "fn 'linear': a tensor map of half bytes");
+    const uint8_t last = map->map.dim[0], dtype = f->tensors[1].dtype;
+    f->tensors[1].dtype = FKM_U4;
+    map->map.dim[0] = 0;
+    REFUSES(map->map.dim[1], 1,
+            "fn 'linear': a tensor map of half bytes that do not lie side by side");
+    map->map.dim[0] = last, f->tensors[1].dtype = dtype;
     REFUSES(map->value, ((FkmExpr){f->temps[0].bytes.code, f->temps[0].bytes.n}),
             "fn 'linear': a tensor map with an offset");
     REFUSES(f->temps[0].dtype, 77, "fn 'linear': a temporary has an unknown dtype");
