@@ -28,9 +28,9 @@ static bool read_axes(const TProg *of, const Schedule *s, const MmaNest *nest, i
             if (w->k) return no(why, "two loop axes have tiles");
             w->k = x->tile;
         } else if (*rows < 0) {
-            *rows = axis, w->m = x->tile, w->warp_rows = x->lanes;
+            *rows = axis, w->m = x->tile, w->warp_rows = warps ? x->lanes : 0;
         } else if (*cols < 0) {
-            *cols = axis, w->n = x->tile, w->warp_cols = x->lanes;
+            *cols = axis, w->n = x->tile, w->warp_cols = warps ? x->lanes : 0;
         } else {
             return no(why, "three grid axes have tiles");
         }
