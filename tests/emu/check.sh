@@ -256,14 +256,15 @@ edges() { # ROWS EACH [OPTIONS]
 }
 
 rows() {
-    local fn variant n m more before
+    local fn variant n m b more before
     module tests/emu/rows.fk || return
     for fn in $(sed -n 's/^fn \([a-z_]*\)(.*/\1/p' tests/emu/rows.fk); do
         for variant in $("$fkrun" --list --fn="$fn" "$mod" | sed -n 's/.*variant=\([^ ]*\) .*/\1/p'); do
             n=$(grep -o '[0-9]*' <<< "$variant" | head -n 1) before=$pass
             [ "$variant" = general ] && n=100
-            m=5 more=
+            m=5 b=2 more=
             [[ $fn = plane* ]] && m=2 n=$((n / 2)) # two axes are the row
+            [[ $fn,$variant = plane*,row_8 ]] && m=1 b=1 n=8 # one vector: of one axis
             [[ $variant = rows_* ]] && more="$((n + 16)) $((n + 1))"
             [[ $variant = cut_* ]] && more="$((3 * n + 16)) $((2 * n + 1))"
             [[ $variant = crossed* ]] && m=72
@@ -271,7 +272,7 @@ rows() {
             : > "$work/cases"
             for n in "$n" $((n - n / 4)) $((n - 1)) 16 1 $more; do
                 [ "$n" -gt 17000 ] && n=17008 # 32768 of them take long, and are no other code
-                echo "--device=emu --check --check-seconds=2 --fn=$fn -s M=$((n == 16 ? 8 : n > 4000 && m == 5 ? 2 : m)) -s N=$n -s B=2 --variant=$variant $mod"
+                echo "--device=emu --check --check-seconds=2 --fn=$fn -s M=$((n == 16 ? 8 : n > 4000 && m == 5 ? 2 : m)) -s N=$n -s B=$b --variant=$variant $mod"
             done | sed -E "$(for k in B M N; do grep -q "^fn $fn(.*\[[^]]*\b$k\b" tests/emu/rows.fk || echo "s/ -s $k=[0-9]*//;"; done)" >> "$work/cases"
             run FK_EMU_SMS=2 FK_EMU_SEED=5
             [ $pass -gt "$before" ] || { echo "FAIL $fn: $variant never ran"; fail=$((fail + 1)); }
