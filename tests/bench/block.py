@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A transformer block (examples/transformer_block.fk) against torch.compile, and how many kernels each takes.
+"""A transformer block (block.fk) against torch.compile, and how many kernels each takes.
 
-    PACK_ONLY=block tests/gpu/pack.sh build examples     here
+    PACK_ONLY=block tests/gpu/pack.sh build tests/bench     here
     tests/bench/block.py BUILD [SUITE...] [options]      there; BUILD: build-gpu
 
 Suites: block (d 4096, 32 heads of 128, F 14336, T 4096), short (T 1024). Ours is compiled with these sizes

@@ -28,7 +28,7 @@ class Row:
     launches: int = 1
 
     fn = "transformer_block"
-    file = "transformer_block"
+    file = "block"
     free = {}
 
 
@@ -117,5 +117,5 @@ BARS = [Bar("block", "block", least=1.05), Bar("short", "block")]
 
 if __name__ == "__main__":
     for tokens in TOKENS.values():
-        print(f"block_{tokens} examples/transformer_block.fk", *(f"--bind={n}={v}" for n, v in
+        print(f"block_{tokens} tests/bench/block.fk", *(f"--bind={n}={v}" for n, v in
               (("T", tokens), ("D", D), ("H", H), ("F", F))))

@@ -9,7 +9,7 @@ work=$(mktemp -d) fail=0
 trap 'rm -rf "$work"' EXIT
 wrong() { echo "WRONG: $*"; fail=1; }
 python3 gemm.py "$work" --list --seed 5 > "$work/list" || wrong "the list, code $?"
-for row in "nine 27" "orders 8" "unseen 12" "gated 2" "odd 2" "fp8 4" "thin 6" "w4a16 5" "sm80 5"; do
+for row in "nine 27" "orders 8" "unseen 12" "gated 2" "odd 2" "fp8 4" "thin 6" "fp8block 2" "w4a16 5" "sm80 11"; do
     read -r suite n <<< "$row"
     [ "$(grep -c "^$suite " "$work/list")" = "$n" ] || wrong "$suite has not $n rows"
 done

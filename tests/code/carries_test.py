@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROW, TILE, IR = "backend/nvptx/online_row.c", "backend/nvptx/online_tile.c", "ir/online.c"
+ROW, STEP, IR = "backend/nvptx/online_row.c", "backend/nvptx/online_step.c", "ir/online.c"
 REF = "void on_rows_ref(On *on, OnState *s) {\n"
 FOLD = "    bool same = !(l->deps[id] >> on->o.j & 1);\n"
 SCORE = "    if (rows < 0 || (o->rows >= 0 && o->rows != rows))\n"
@@ -46,7 +46,7 @@ PLANTS = [
     (ROW, FOLD, "Reduce how = x->c->red;\n    if (how == on->o.row[0].c->red) return;"),
     (ROW, FOLD, "Op how = reduce_combine(x->c->red);\n    same &= how > OP_add;"),
     (ROW, FOLD, "is_known(x->c->red);"),
-    (TILE, "    bool turns = l->s->pingpong;\n", "turns &= on->o.nproducts < 2;"),
+    (STEP, "    bool turns = l->s->pingpong;\n", "turns &= on->o.nproducts < 2;"),
     (IR, "    int rows = own_axis(f, a, b);\n", "if (o->nscores == 2) rows = -1;"),
     (IR, "static bool find_body(Find *f) {\n", 'const char *what = "softmax";\n    if (!what) return false;'),
     (IR, "static bool find_body(Find *f) {\n", "bool is_attention = false;\n    if (is_attention) return false;"),

@@ -35,7 +35,7 @@ export build out
 export -f compile_now
 for f in tests/programs/*.fk tests/cases/*.fk tests/bench/*.fk examples/*.fk; do
     head -n 1 "$f" | grep -q '^# refused' && continue
-    [[ $f = tests/bench/@(attention|decode)* ]] && continue # bound, below
+    [[ $f = tests/bench/@(attention|decode|block)* ]] && continue # bound, below
     compile "$f" "$(basename "$f" .fk)"
 done
 compile tests/gpu/gemm.fk gemm_cases
@@ -61,7 +61,7 @@ compile tests/cases/a59_dropout.fk nofuse_dropout --no-fuse
 if [[ $folders == *" attention "* ]]; then
     python3 tests/bench/attention_suites.py | while read -r name file binds; do echo "$file $name${binds:+ $binds}" >> $queue; done
 fi
-if [[ $folders == *" examples "* ]]; then
+if [[ $folders == *" tests/bench "* ]]; then
     python3 tests/bench/block_suites.py | while read -r name file binds; do echo "$file $name $binds" >> $queue; done
 fi
 [ -z "${PACK_ONLY:-}" ] || { grep -E -e "$PACK_ONLY" $queue > $queue.some; mv $queue.some $queue; }
