@@ -236,7 +236,7 @@ static void brought(void **state) {
     case_lower(&r, &(Case){gated_f32, 128, 256, 4, 2, SLABS("%7", "%10", "4", "64", "32"), 0});
     assert_int_equal(case_texts(r.k.ptx, "bar.sync"),
                      1 + 16); /* the store lies over another's rows */
-    assert_int_equal(r.k.smem->num, 4 * (384 * 128 + 16) + 2 * 4 * (64 * 16 * 4 + 16 + 8) + 8);
+    assert_int_equal(r.k.smem->num, 4 * (384 * 128 + 16) + 2 * 4 * (64 * 16 * 4 + 16 + 8) + 16);
     arena_free(&r.a);
 }
 
