@@ -82,9 +82,9 @@ enum { GROUP_UNPLACED = -2 }; /* the step of a stored node that has none yet */
 double group_number(const Group *gr, const Ix *x);
 bool group_same_domain(const Node *a, const Node *b);
 bool group_identity(const Ix *const *map, int n); /* map[i] is axis i */
-bool group_is_product(const Node *n);
+bool group_is_product(const Node *n);             /* a contraction of two matrices */
 /* The sum over a block of k that strip.c makes: its last axis numbers the blocks, in a loop. */
-bool group_is_block_sum(const Graph *g, const Node *n); /* a contraction of two matrices */
+bool group_is_block_sum(const Graph *g, const Node *n);
 
 /* Can tensor cores make both products in one loop (ir/mma.h)? They have a factor in common. */
 bool group_together(const Graph *g, const Node *a, const Node *b);

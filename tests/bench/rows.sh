@@ -33,6 +33,10 @@ python3 table.py "$work/rows.jsonl" > "$work/table" || wrong "the table, code $?
 grep -q '^| plain 1x2x3 | v | 2.0 | 1.0 | 2.000 | 25 x 1, zero |' "$work/table" || wrong "no row in the table"
 grep -q 'it broke' "$work/table" || wrong "a failure is left out"
 
+# ---- the block: the example but for one rounding ----
+sed -n '/^const/,$p' block.fk | sed 's/r\[t, d\]: bf16 =/r[t, d] =/' | cmp -s - <(sed -n '/^const/,$p' ../../examples/transformer_block.fk) ||
+    wrong "block.fk and examples/transformer_block.fk differ in more than r"
+
 # ---- rows ----
 python3 rowwise.py "$work" --list > "$work/list" || wrong "the list of rowwise.py, code $?"
 [ "$(grep -c "^rows " "$work/list")" = 15 ] || wrong "rows has not 15 rows"

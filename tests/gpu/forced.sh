@@ -4,7 +4,7 @@
 # tiles, stages and slabs, some of them each, deep ones where k is split; matrices also at an offset,
 # padded, or of a layout that TMA refuses. Outputs are compared with the reference and between three
 # launches, bit for bit. What a variant does not take is skipped;
-# every variant of a fn must have run at some sizes.
+# every variant of a fn must have run at some sizes (not asked of a sample).
 #
 #     tests/gpu/forced.sh [JOBS [PATTERN [EVERY [SECONDS]]]]     default: 12 at a time; with PATTERN only
 #                                              cases that match it, of these each EVERYth (1), for SECONDS (600)
